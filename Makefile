@@ -7,6 +7,7 @@
 # make deny           advisories, licences, duplicates and sources of all dependencies (cargo-deny)
 # make header         the C header, from the sources of the C interface (cbindgen)
 # make header-check   say whether it is current
+# make libnftables    libnftables.so.1 and its header, into DIRECTORY (target/libnftables)
 # make python         build the Python module in a virtual environment, and run its tests
 # make release        the release binary, reproducible: see docs/release.md
 # make release-check  build it twice, in two places, and compare
@@ -27,7 +28,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint api api-update deny header header-check python release release-check sbom bench soak inject fuzz oracle record clean loom miri sanitize
+.PHONY: run test lint api api-update deny header header-check libnftables python release release-check sbom bench soak inject fuzz oracle record clean loom miri sanitize
 
 run:
 	@scripts/setup run
@@ -66,6 +67,10 @@ header:
 header-check:
 	@scripts/tool cbindgen 0.29.4
 	cd crates/capi && cbindgen --quiet --config cbindgen.toml --output include/penstock.h --verify .
+
+libnftables:
+	@scripts/setup run
+	scripts/libnftables $(DIRECTORY)
 
 python:
 	scripts/python

@@ -35,6 +35,8 @@ mod namespace;
 #[path = "../kernel/net.rs"]
 #[allow(dead_code)]
 mod net;
+#[path = "../kernel/pppoe.rs"]
+mod pppoe;
 #[path = "../kernel/router.rs"]
 #[allow(dead_code)]
 mod router;

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use penstock_program::expr::*;
-use penstock_program::{Expr, Register};
+use penstock_program::{Expr, Register, Verdict};
 
 const DELTABLE: u16 = 10 << 8 | 2;
 const NEWRULE: u16 = 10 << 8 | 6;
@@ -114,6 +114,21 @@ fn encoded(expr: &Expr) -> Option<Attributes> {
         Expr::Immediate(Immediate { dreg, data: ImmediateData::Value(data) }) => {
             new.number(1, register(*dreg)).value(2, data.bytes())
         }
+        Expr::Immediate(Immediate { dreg, data: ImmediateData::Verdict(verdict) }) => {
+            let code = match verdict {
+                Verdict::Drop => 0u32,
+                Verdict::Accept => 1,
+                _ => return None,
+            };
+            let verdict = Attributes::default().number(1, code);
+            new.number(1, register(*dreg)).nest(2, Attributes::default().nest(2, verdict))
+        }
+        Expr::Inner(x) => new
+            .number(1, 0u32)
+            .number(2, x.kind)
+            .number(3, x.flags)
+            .number(4, x.hdrsize)
+            .nest(5, named(&x.expr)?),
         Expr::Counter(_) => new,
         Expr::Fib(x) => {
             new.number(1, register(x.dreg)).number(2, x.result as u32 + 1).number(3, x.flags)
@@ -136,6 +151,12 @@ fn encoded(expr: &Expr) -> Option<Attributes> {
         }
         _ => return None,
     })
+}
+
+/// An expression with its name; `None` for those that no test sends.
+fn named(expr: &Expr) -> Option<Attributes> {
+    let data = encoded(expr)?;
+    Some(Attributes::default().text(EXPR_NAME, expr.name()).nest(EXPR_DATA, data))
 }
 
 /// `struct nlmsghdr` and `struct nfgenmsg` in front of attributes.
@@ -229,8 +250,7 @@ impl Socket {
         for (number, exprs) in (1..).zip(rules) {
             let mut list = Attributes::default();
             for expr in *exprs {
-                let data = encoded(expr).ok_or_else(|| format!("{expr}: not sent as it is"))?;
-                let expr = Attributes::default().text(EXPR_NAME, expr.name()).nest(EXPR_DATA, data);
+                let expr = named(expr).ok_or_else(|| format!("{expr}: not sent as it is"))?;
                 list = list.nest(LIST_ELEM, expr);
             }
             let rule = Attributes::default().text(RULE_TABLE, table).text(RULE_CHAIN, chain);

@@ -109,19 +109,30 @@ fn word(b: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([b[at], b[at + 1]])
 }
 
+/// Where the header of IP is in a frame, after VLAN tags and PPPoE. `link` bytes stand before it
+/// without those.
+pub fn network_header(frame: &[u8], link: usize) -> Option<usize> {
+    let mut at = link;
+    while link != 0 && matches!(frame.get(at - 2..at), Some([0x81, 0] | [0x88, 0xa8])) {
+        at += 4;
+    }
+    let in_session = link != 0 && frame.get(at - 2..at) == Some(&[0x88, 0x64]);
+    let is_ip = match frame.get(at.saturating_sub(2)..) {
+        _ if link == 0 => true,
+        Some([0x88, 0x64, _, _, _, _, _, _, 0, protocol, ..]) => matches!(protocol, 0x21 | 0x57),
+        Some([8, 0, ..] | [0x86, 0xdd, ..]) => true,
+        _ => false,
+    };
+    at += if in_session { 8 } else { 0 };
+    (is_ip && at <= frame.len()).then_some(at)
+}
+
 /// Replaces ports and ICMP identifiers, also those of a packet in an ICMP error, by what `f` makes
 /// of them.
 fn visit(frame: &mut [u8], link: usize, f: &mut impl FnMut(u16) -> u16) {
-    let mut at = link;
-    if link > 0 {
-        while frame.len() > at && matches!(frame.get(at - 2..at), Some([0x81, 0] | [0x88, 0xa8])) {
-            at += 4;
-        }
-        if !matches!(frame.get(at - 2..at), Some([8, 0] | [0x86, 0xdd])) {
-            return;
-        }
+    if let Some(at) = network_header(frame, link) {
+        packet(frame, at, true, f);
     }
-    packet(frame, at, true, f);
 }
 
 /// Where the checksums are that cover a changed word.
@@ -159,6 +170,10 @@ fn packet(b: &mut [u8], at: usize, outer: bool, f: &mut impl FnMut(u16) -> u16) 
     let Some((protocol, transport)) = transport(b, at) else { return vec![] };
     if b.len() < transport + 8 {
         return vec![];
+    }
+    // In a tunnel.
+    if matches!(protocol, 4 | 41) {
+        return packet(b, transport, outer, f);
     }
     let check = match protocol {
         // NAT does not touch the checksum of a segment in an error that is cut.

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use crate::chance::{Names, Ports};
+use crate::chance::{Names, Ports, network_header};
 use crate::frame::checksum;
 use crate::scenario::{Outcome, Scenario};
 
@@ -193,7 +193,8 @@ fn without_outer_id(mut frame: Vec<u8>, link: usize, ids: &mut Vec<[u8; 2]>) -> 
 /// A packet that was put together on the way gets another identification when it is cut again, by
 /// chance: all go by the order of their appearance.
 fn without_fragment_id(mut frame: Vec<u8>, link: usize, ids: &mut Vec<[u8; 4]>) -> Vec<u8> {
-    let Some(ip) = frame.get_mut(link..) else { return frame };
+    let at = network_header(&frame, link).unwrap_or(link);
+    let Some(ip) = frame.get_mut(at..) else { return frame };
     if ip.len() < 40 || ip[0] >> 4 != 6 {
         return frame;
     }
@@ -253,16 +254,6 @@ fn without_error_id(ip: &mut [u8]) {
         },
         _ => {}
     }
-}
-
-/// Where the header of IP is in a frame, after VLAN tags. `link` bytes stand before it without.
-fn network_header(frame: &[u8], link: usize) -> Option<usize> {
-    let mut at = link;
-    while link != 0 && matches!(frame.get(at - 2..at), Some([0x81, 0] | [0x88, 0xa8])) {
-        at += 4;
-    }
-    let is_ip = link == 0 || matches!(frame.get(at - 2..at), Some([8, 0] | [0x86, 0xdd]));
-    (is_ip && at <= frame.len()).then_some(at)
 }
 
 /// A listing without what depends on the clock.

@@ -19,6 +19,7 @@
 
 mod chance;
 mod compare;
+mod esp;
 mod extensions;
 mod frame;
 mod hand_made;
@@ -27,6 +28,7 @@ mod live;
 mod namespace;
 mod net;
 mod penstock;
+mod pppoe;
 mod random;
 mod router;
 mod scenario;

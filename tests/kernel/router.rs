@@ -4,15 +4,20 @@
 //! where its wires end.
 
 use std::io;
+use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::links::{no_offload, wait_until_ready};
 use crate::namespace::Namespace;
+use crate::pppoe::{self, Session};
 use crate::scenario::{Outcome, Scenario, devices, only_counters, pause, without_delivery};
-use crate::sockets::{Host, Log, Wire};
+use crate::sockets::{Host, Log, Wire, esp_in_udp};
 use crate::tools::{Programs, Tools, run};
+
+/// The port at which ESP in UDP arrives (RFC 3948).
+pub const ESP_IN_UDP: u16 = 4500;
 
 /// nflog group of the harness.
 const GROUP: u16 = 7;
@@ -30,6 +35,9 @@ fn delivery(net: &str) -> String {
     }
     if has_ipsec(net) {
         pass += "\t\tmeta l4proto 50 accept\n";
+    }
+    if takes_udp(net) {
+        pass += &format!("\t\tudp dport {ESP_IN_UDP} accept\n");
     }
     format!(
         "
@@ -61,6 +69,11 @@ fn has_ipsec(net: &str) -> bool {
     net.lines().any(|line| line.starts_with("xfrm "))
 }
 
+/// Whether states of `net.ip` lines are for ESP in UDP.
+pub fn takes_udp(net: &str) -> bool {
+    net.contains("encap espinudp")
+}
+
 /// Shows whether the kernel has flowtables.
 const FLOWTABLE: &str =
     "table inet t { flowtable f { hook ingress priority 0; devices = { lo }; }; }";
@@ -75,6 +88,10 @@ pub struct Router {
     spent: bool,
     /// Tables may be in force besides the harness's own.
     may_have_tables: bool,
+    /// Held, not used: their devices are gone with them.
+    _sessions: Vec<Session>,
+    /// Held, not used: the kernel takes ESP from them.
+    _esp_in_udp: Option<[UdpSocket; 2]>,
     pub router: Namespace,
     /// Held, not used: the far ends are gone with it.
     _beyond: Namespace,
@@ -126,18 +143,46 @@ fn links_of_type(net: &str, kind: &str) -> Vec<String> {
     made.filter_map(name).collect()
 }
 
-/// Carries out lines as `ip -batch` takes them, and `bridge -batch` those that begin with `bridge`.
-/// Gives what is printed, each object in one line.
-fn configure(net: &str) -> Result<String, String> {
+/// Who carries out a line of `net.ip`.
+#[derive(PartialEq)]
+enum By {
+    Ip,
+    Bridge,
+    Pppoe,
+}
+
+impl By {
+    fn of(line: &str) -> By {
+        match line {
+            _ if line.starts_with("bridge ") => By::Bridge,
+            _ if pppoe::is_line(line) => By::Pppoe,
+            _ => By::Ip,
+        }
+    }
+}
+
+/// Carries out lines as `ip -batch` takes them, `bridge -batch` those that begin with `bridge`, and
+/// sets up sessions, which end with what is appended to `sessions`. Gives what is printed, each
+/// object in one line.
+fn configure(net: &str, sessions: &mut Vec<Session>) -> Result<String, String> {
     let mut printed = String::new();
     let lines: Vec<&str> = net.lines().collect();
-    let of_bridge = |line: &str| line.strip_prefix("bridge ").is_some();
-    for run_of_lines in lines.chunk_by(|a, b| of_bridge(a) == of_bridge(b)) {
-        let batch: String = run_of_lines
-            .iter()
-            .map(|l| format!("{}\n", l.strip_prefix("bridge ").unwrap_or(l)))
-            .collect();
-        let tool = if of_bridge(run_of_lines[0]) { "bridge" } else { "ip" };
+    for run_of_lines in lines.chunk_by(|a, b| By::of(a) == By::of(b)) {
+        let by = By::of(run_of_lines[0]);
+        let mut batch = String::new();
+        for line in run_of_lines {
+            batch += &match by {
+                By::Ip => (*line).to_owned(),
+                By::Bridge => line.replacen("bridge ", "", 1),
+                By::Pppoe => {
+                    let (session, rename) = pppoe::set_up(line)?;
+                    sessions.push(session);
+                    rename
+                }
+            };
+            batch += "\n";
+        }
+        let tool = if by == By::Bridge { "bridge" } else { "ip" };
         printed += &run(tool, &["-o", "-batch", "-"], &batch)?;
     }
     Ok(printed)
@@ -189,8 +234,10 @@ fn set_sysctls() {
 
 /// Configures the present namespace by `ip -batch` lines, and moves the other ends of its wires to
 /// another namespace, where they get the wires' names and come up.
-fn connect(net: &str, devices: &[String], beyond: &Namespace) -> Result<(), Unavailable> {
-    let links = configure(&format!("{net}link show type veth\n")).map_err(|e| {
+/// The sessions of PPPoE among them end with what is given.
+fn connect(net: &str, devices: &[String], beyond: &Namespace) -> Result<Vec<Session>, Unavailable> {
+    let mut sessions = vec![];
+    let links = configure(&format!("{net}link show type veth\n"), &mut sessions).map_err(|e| {
         if e.contains("Unknown device type") || e.contains("Operation not supported") {
             let line = e.lines().next_back().unwrap_or_default();
             Unavailable::Skip(format!("this kernel lacks a device type ({})", line.trim()))
@@ -209,7 +256,8 @@ fn connect(net: &str, devices: &[String], beyond: &Namespace) -> Result<(), Unav
         let path = beyond.path();
         batch += &format!("link set {peer} netns {path} name {device} arp off mtu 65535 up\n");
     }
-    configure(&batch).map(drop).map_err(Unavailable::Failed)
+    configure(&batch, &mut sessions).map_err(Unavailable::Failed)?;
+    Ok(sessions)
 }
 
 /// Whether this kernel has flowtables.
@@ -241,7 +289,7 @@ impl Router {
         let delivery = delivery(net);
         tools.nft(&delivery).map_err(Unavailable::Failed)?;
         let devices = devices(net);
-        connect(net, &devices, &beyond)?;
+        let sessions = connect(net, &devices, &beyond)?;
         wait_until_ready(&devices)?;
         beyond.enter()?;
         let mut wires = vec![];
@@ -254,6 +302,7 @@ impl Router {
         devices.iter().try_for_each(|device| no_offload(device))?;
         let log = Log::open(GROUP)?;
         let host = Host::open()?;
+        let esp_in_udp = takes_udp(net).then(|| esp_in_udp(ESP_IN_UDP)).transpose()?;
         let stacked = [links_of_type(net, "bridge"), links_of_type(net, "vlan")].concat();
         let senders = devices.iter().cloned().chain(stacked);
         let raw = senders
@@ -267,6 +316,8 @@ impl Router {
             delivery,
             spent: false,
             may_have_tables: false,
+            _sessions: sessions,
+            _esp_in_udp: esp_in_udp,
             router,
             _beyond: beyond,
             wires,

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::chance::Ports;
+use crate::esp::opened;
 use crate::router::Unavailable;
 use crate::scenario::{Outcome, Scenario};
 use crate::{compare, penstock, shrink};
@@ -162,11 +163,12 @@ static SHRUNK: AtomicU32 = AtomicU32::new(0);
 /// What differs, and whether it is that a side refuses the scenario as a whole.
 fn difference(kernel: &mut dyn Kernel, scenario: &Scenario) -> Option<(bool, String)> {
     let ours = if mode("twice") {
-        kernel.run(scenario, None)
+        kernel.run(scenario, None).map(|outcome| opened(scenario, outcome))
     } else {
         penstock::run(scenario, &directory(scenario))
     };
     let theirs = kernel.run(scenario, ours.as_ref().ok());
+    let theirs = theirs.map(|outcome| opened(scenario, outcome));
     match (theirs, ours) {
         (Err(e), Ok(_)) => Some((true, format!("the kernel refuses: {e}"))),
         (Err(e), Err(o)) => Some((true, format!("both refuse.\nkernel: {e}penstock: {o}"))),

@@ -6,6 +6,7 @@
 use std::ffi::CString;
 use std::io;
 use std::mem::{size_of, zeroed};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
@@ -18,15 +19,15 @@ fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     }
 }
 
-fn option(fd: &OwnedFd, level: i32, name: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the pointer is to a live i32 of the length given.
+fn option<T>(fd: &impl AsRawFd, level: i32, name: i32, value: T) -> io::Result<()> {
+    // SAFETY: the pointer is to a live value of the length given.
     let rc = unsafe {
         libc::setsockopt(
             fd.as_raw_fd(),
             level,
             name,
             (&raw const value).cast(),
-            size_of::<i32>() as libc::socklen_t,
+            size_of::<T>() as libc::socklen_t,
         )
     };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -176,6 +177,40 @@ impl Host {
             }
         }
     }
+}
+
+/// Sockets that take ESP in UDP at a port, one of each family, without a policy of their own, as a
+/// key exchange daemon has them.
+pub fn esp_in_udp(port: u16) -> io::Result<[UdpSocket; 2]> {
+    const UDP_ENCAP: i32 = 100;
+    const UDP_ENCAP_ESPINUDP: i32 = 2;
+    const XFRM_POLICY: [(i32, i32); 2] = [(libc::IPPROTO_IP, 17), (libc::IPPROTO_IPV6, 35)];
+    // The socket for IPv4 comes first: one for both families would be in its way.
+    let four = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port))?;
+    let six = socket(libc::AF_INET6, libc::SOCK_DGRAM, 0)?;
+    option(&six, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+    // SAFETY: a zeroed address is valid, and is live with the length given.
+    unsafe {
+        let mut address: libc::sockaddr_in6 = zeroed();
+        address.sin6_family = libc::AF_INET6 as u16;
+        address.sin6_port = port.to_be();
+        let length = size_of::<libc::sockaddr_in6>() as libc::socklen_t;
+        if libc::bind(six.as_raw_fd(), (&raw const address).cast(), length) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    let sockets = [four, UdpSocket::from(six)];
+    for (socket, (level, name)) in sockets.iter().zip(XFRM_POLICY) {
+        option(socket, libc::IPPROTO_UDP, UDP_ENCAP, UDP_ENCAP_ESPINUDP)?;
+        // `struct xfrm_userpolicy_info` that allows everything: family and direction are not zero.
+        let mut policy = [0u8; 168];
+        policy[40] = if level == libc::IPPROTO_IP { libc::AF_INET } else { libc::AF_INET6 } as u8;
+        for direction in [0, 1] {
+            policy[160] = direction;
+            option(socket, level, name, policy)?;
+        }
+    }
+    Ok(sockets)
 }
 
 /// Listens to a group of nflog in the present namespace.

@@ -280,7 +280,7 @@ mod tests {
             ("penstock --v", "--version"),
             (
                 "penstock nft --nume",
-                "--numeric --numeric-priority --numeric-protocol --numeric-time",
+                "--numeric --numeric-priority --numeric-protocol --numeric-time --numeric-symbols",
             ),
             ("penstock nft --state some.", "some.nft"),
             ("penstock nft --state = some.", "some.nft"),

@@ -11,6 +11,7 @@ use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::errln;
 use penstock_exec::{LiveService, StateService, Stored};
 use penstock_launcher::Service;
+use penstock_state::place::{Place, VARIABLE};
 
 use crate::dataplane;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
@@ -24,11 +25,6 @@ const OPTIONS: &[Opt] = &[
         .takes("FILE", Values::Files),
     flag('h', "help", "print this text"),
 ];
-
-/// The variable that tells programs which ruleset they have.
-const VARIABLE: &str = "PENSTOCK_EXEC";
-/// What it says of the dataplane; otherwise it is the path of a state file.
-const LIVE: &str = "live";
 
 fn exec_usage() -> String {
     let mut out = String::from(
@@ -124,28 +120,28 @@ fn hint() {
 
 /// Becomes the command.
 fn run(options: Options) -> ExitCode {
-    let (service, variable) = match service(options.state.as_deref()) {
+    let (service, place) = match service(options.state.as_deref()) {
         Ok(service) => service,
         Err(status) => return status,
     };
     // SAFETY: the process has one thread.
-    unsafe { std::env::set_var(VARIABLE, variable) };
+    unsafe { std::env::set_var(VARIABLE, place.value()) };
     let Err(e) = penstock_launcher::launch(&options.command, service);
     errln!("Error: {e}");
     ExitCode::from(e.status())
 }
 
-/// What answers, and what [`VARIABLE`] says of it; or the exit status, where there is nothing.
-fn service(state: Option<&Path>) -> Result<(Box<dyn Service>, OsString), ExitCode> {
+/// What answers, and where the ruleset is; or the exit status, where there is nothing.
+fn service(state: Option<&Path>) -> Result<(Box<dyn Service>, Place), ExitCode> {
     let Some(path) = state else {
         // The supervisor has a connection of its own: here it is only known that there can be one.
         drop(dataplane::connect()?);
-        return Ok((Box::new(LiveService::default()), LIVE.into()));
+        return Ok((Box::new(LiveService::default()), Place::Dataplane));
     };
     match Stored::open(path) {
         Ok(stored) => {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-            Ok((Box::new(StateService::new(stored)), path.into()))
+            Ok((Box::new(StateService::new(stored)), Place::File(path)))
         }
         Err(e) => {
             errln!("Error: {} {e}", path.display());

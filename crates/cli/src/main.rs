@@ -13,6 +13,7 @@ mod confirm;
 mod dataplane;
 mod down;
 mod exec;
+mod input;
 mod log;
 mod memory;
 mod monitor;

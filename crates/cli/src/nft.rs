@@ -6,19 +6,18 @@
 pub mod options;
 
 use std::ffi::OsString;
-use std::io::{BufRead, IsTerminal, Write};
-use std::path::Path;
+use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use penstock_daemon::control::client::Client;
+use penstock_daemon::control::client::{Caller, Client, Console};
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{self, NftCall};
 use penstock_daemon::{err, errln, out};
 use penstock_lang::session::{Outcome, Session};
-use penstock_lang::source::{Files, Origin, cannot_read};
-use penstock_state as state;
-use penstock_state::file::Locked;
+use penstock_lang::source::Origin;
+use penstock_ruleset::Ruleset;
+use penstock_state::call::Held;
 use penstock_system::{CalledFiles, SystemFiles, SystemNames, words};
 
 use crate::dataplane::NO_DATAPLANE;
@@ -89,92 +88,48 @@ fn now() -> u64 {
 }
 
 fn run(call: Call) -> ExitCode {
-    let names = SystemNames::default();
-    // Other callers wait until this one has written what it read.
-    let mut locked = None;
-    let mut kept = Vec::new();
-    let mut state = state::State::default();
-    if let State::File(path) = &call.state {
-        match lock(path, call.options.check).and_then(|file| {
-            let bytes = file.as_ref().map(Locked::read).transpose();
-            locked = file;
-            bytes
-        }) {
-            Ok(None) => {}
-            Ok(Some(bytes)) => match state::State::from_bytes_at(&bytes, now()) {
-                Ok(restored) => (state, kept) = (restored, bytes),
-                Err(broken) => {
-                    errln!("Error: {} cannot be restored: {broken}", path.display());
-                    return ExitCode::FAILURE;
-                }
-            },
-            Err(e) => {
-                errln!("Error: Could not open file \"{}\": {}", path.display(), words(&e));
-                return ExitCode::FAILURE;
-            }
+    let held = match &call.state {
+        // Other callers wait until this one has written what it read.
+        State::File(path) => Some(Held::take(path, call.options.check, now())),
+        State::None | State::Offline => None,
+    };
+    let mut held = match held.transpose() {
+        Ok(held) => held,
+        Err(e) => {
+            errln!("Error: {e}");
+            return ExitCode::FAILURE;
         }
-    }
-    let ruleset = &mut state.ruleset;
+    };
+    let mut own = Ruleset::default();
+    let ruleset = held.as_mut().map_or(&mut own, |held| &mut held.state.ruleset);
+    let names = SystemNames::default();
     let files = SystemFiles { allow_exec: call.allow_exec };
+    let check = call.options.check;
     let mut session = Session::new(call.options, &files, &names);
     let mut changed = false;
     let mut show = |outcome: &Outcome| {
         changed |= outcome.changed;
-        show(outcome)
+        Console.outcome(outcome);
+        outcome.ok
     };
     let ok = match call.source {
-        Source::File(name) => {
-            let outcome = match files.read(&name) {
-                Ok(text) => {
-                    let name = if name == "-" { "/dev/stdin".into() } else { name };
-                    session.run(Origin::File { name, from: None }, text, ruleset, now())
-                }
-                Err(reason) => {
-                    let stderr =
-                        format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(&name, &reason));
-                    Outcome { stderr, ..Outcome::default() }
-                }
-            };
-            show(&outcome)
-        }
+        Source::File(name) => show(&session.run_file(&name, ruleset, now())),
         Source::Commands(text) => show(&session.run(Origin::CommandLine, text, ruleset, now())),
         Source::Interactive => interact(&mut session, ruleset, &mut show),
     };
-    if let (State::File(path), Some(locked)) = (&call.state, locked)
-        && !session.options.check
-        && changed
+    if let Some(held) = held.filter(|_| changed && !check)
+        && let Err(e) = held.put(now())
     {
-        let bytes = state.to_bytes(now());
-        if !state::same(&bytes, &kept)
-            && let Err(e) = locked.replace(&bytes)
-        {
-            errln!("Error: Could not write file \"{}\": {}", path.display(), words(&e));
-            return ExitCode::FAILURE;
-        }
+        errln!("Error: {e}");
+        return ExitCode::FAILURE;
     }
     if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Prints what a run said. A reader that went away is no error of ours.
-fn show(outcome: &Outcome) -> bool {
-    let mut stdout = std::io::stdout().lock();
-    let mut stderr = std::io::stderr();
-    for merge in &outcome.merges {
-        let _ = write!(stderr, "{}into:\n\t", merge.rules);
-        let _ = stdout.write_all(merge.into.as_bytes());
-        let _ = stdout.flush();
-        let _ = writeln!(stderr);
-    }
-    let _ = stdout.write_all(outcome.stdout.as_bytes());
-    let _ = stdout.flush();
-    let _ = stderr.write_all(outcome.stderr.as_bytes());
-    outcome.ok
 }
 
 /// Commands line by line until `quit` or the end.
 fn interact(
     session: &mut Session<'_>,
-    ruleset: &mut penstock_ruleset::Ruleset,
+    ruleset: &mut Ruleset,
     show: &mut impl FnMut(&Outcome) -> bool,
 ) -> bool {
     let prompt = std::io::stdin().is_terminal();
@@ -198,9 +153,4 @@ fn interact(
         }
         show(&session.run(Origin::CommandLine, text.to_owned(), ruleset, now()));
     }
-}
-
-/// Locks a state file; where it is only read there may be none.
-fn lock(path: &Path, only_read: bool) -> std::io::Result<Option<Locked>> {
-    if only_read { Locked::open(path) } else { Locked::create(path, now()).map(Some) }
 }

@@ -34,6 +34,9 @@ pub fn load(
     let text = files.read(&name);
     let name = if name == "-" { "/dev/stdin".to_owned() } else { name };
     let text = text.map_err(|e| format!("Error: {}", cannot_read(&name, &e)))?;
+    if text.trim_ascii().is_empty() {
+        return Err(format!("Error: {name} is empty: there are no rules in it"));
+    }
     let options = Options {
         json,
         include_paths: vec!["/etc".to_owned()],

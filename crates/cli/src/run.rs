@@ -21,7 +21,6 @@ use penstock_daemon::probe;
 use penstock_daemon::{err, errln, out};
 use penstock_dataplane::{Dataplane, Engine};
 use penstock_files::Access;
-use penstock_io::Merge;
 use penstock_lang::datatype::Format;
 use penstock_net::Network;
 use penstock_print::show::connections::Connection;
@@ -30,9 +29,9 @@ use penstock_print::show::stages::{Stage, Stages};
 use penstock_ruleset::Generation;
 use penstock_ruleset::link::Linked;
 
+use crate::input::{Entry, Inputs, Taken, Trouble};
 use crate::log::{LogFile, Nflog};
 use crate::rules::{self, NetNames};
-use crate::setup::InputPort;
 use crate::tracer::Tracer;
 use burst::Burst;
 use options::{Options, Wanted};
@@ -68,27 +67,19 @@ fn run(options: &Options) -> Result<bool, String> {
         penstock_jit::supported().map_err(|e| format!("Error: --engine jit: {e}"))?;
     }
     let setup = &options.setup;
-    let net = setup.network()?;
-    let mut captures = Vec::new();
-    let mut ports = Vec::new();
-    let mut inputs = Vec::new();
-    for read in &options.reads {
-        ports.push(InputPort::of(&read.source, &net, setup.net())?);
-        inputs.push(Input::new(read.source.to_string()));
-        captures.push(read.open()?);
-    }
-    let net = Arc::new(net);
+    let net = Arc::new(setup.network()?);
+    let mut inputs = Inputs::open(&options.read, &net, setup.net())?;
+    let mut counts: Vec<_> = (0..inputs.len()).map(|n| Input::new(inputs.name(n))).collect();
     let mut output = match &options.write_dir {
         Some(directory) => {
-            let read: Vec<PathBuf> = options.reads.iter().map(|r| r.file.clone()).collect();
+            let read: Vec<PathBuf> = options.read.reads.iter().map(|r| r.file.clone()).collect();
             Output::to(directory, &net, &read)?
         }
         None => Output::counting(&net),
     };
 
     // The ruleset is loaded when the first frame comes.
-    let mut merge = Merge::new(captures);
-    let start = merge.next_time().unwrap_or(0);
+    let start = inputs.next_time().unwrap_or(0);
     let failed = |file: &Path| {
         let name = file.display().to_string();
         move |e: std::io::Error| format!("Error: {name}: {e}")
@@ -117,7 +108,8 @@ fn run(options: &Options) -> Result<bool, String> {
         output.queues.open(*num, socket)?;
     }
     let started = Instant::now();
-    let pumped = pump(&mut merge, start, &ports, &mut inputs, &mut path, &mut output);
+    output.watch(!options.read.as_is, options.compare);
+    let pumped = pump(&mut inputs, start, &mut counts, &mut path, &mut output);
     let elapsed = started.elapsed();
     let end = pumped.as_ref().map_or(start, |(_, end)| *end);
     output.finish(end)?;
@@ -141,8 +133,11 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(error) = path.compile_error() {
         errln!("Warning: {error}; the interpreter has run instead");
     }
-    let summary = Summary { inputs: &inputs, output: &output, counters: &path.counters(), elapsed };
+    let summary = Summary { inputs: &counts, output: &output, counters: &path.counters(), elapsed };
     err!("{summary}");
+    if let Some(compare) = output.compared() {
+        err!("{}", compare.report(&net));
+    }
     Ok(whole)
 }
 
@@ -207,10 +202,9 @@ fn lines_to(file: &Path) -> std::io::Result<Box<dyn Write>> {
 /// Sends the frames of all captures through the path. Tells whether no capture was broken, and the
 /// time at the end.
 fn pump(
-    merge: &mut Merge,
+    inputs: &mut Inputs<'_>,
     start: u64,
-    ports: &[InputPort],
-    inputs: &mut [Input],
+    counts: &mut [Input],
     path: &mut Dataplane,
     output: &mut Output,
 ) -> Result<(bool, u64), String> {
@@ -218,17 +212,33 @@ fn pump(
     let mut burst = Burst::default();
     // What a program answers may decide over the next frame.
     let single = output.queues.is_heard();
-    while let Some(next) = merge.next_frame() {
-        let (which, frame) = match next {
-            Ok(next) => next,
-            Err(e) => {
+    while let Some(next) = inputs.next() {
+        let taken = match next {
+            Ok(taken) => taken,
+            Err(Trouble::Broken(e)) => {
                 errln!("Error: {e}");
                 whole = false;
                 continue;
             }
+            Err(Trouble::Unclear(message)) => return Err(message),
         };
-        inputs[which].count(&frame);
-        let arriving = ports[which].arriving(&frame);
+        // What was sent so far decides what this frame is.
+        if taken.is_sent() {
+            burst.send(path, output);
+            output.failed()?;
+        }
+        let Taken { which, frame, completed, .. } = taken;
+        let failed = |e: &str| format!("Error: --read {}: {e}", counts[which].name());
+        let (port, link, bytes) = match output.entry(&taken, path.conntrack()).map_err(failed)? {
+            Entry::Enters(port, link, bytes) => (port, link, bytes),
+            Entry::LeftOut(why) => {
+                counts[which].leave_out(why);
+                continue;
+            }
+        };
+        counts[which].count(&frame, completed, port);
+        let frame = penstock_io::Frame { link, bytes: &bytes, ..frame };
+        let arriving = port.arriving(&frame);
         if single || arriving.is_none_or(|frame| !burst.has_room(&frame)) {
             burst.send(path, output);
             output.failed()?;
@@ -237,9 +247,8 @@ fn pump(
         match arriving {
             Some(frame) if !single => burst.push(&frame),
             Some(_) | None => {
-                ports[which]
-                    .send(&frame, path, output)
-                    .map_err(|e| format!("Error: --read {}: {e}", inputs[which].name()))?;
+                port.send(&frame, path, output)
+                    .map_err(|e| format!("Error: --read {}: {e}", counts[which].name()))?;
                 settle::settle(path, output, now);
                 output.failed()?;
             }

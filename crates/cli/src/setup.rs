@@ -3,21 +3,20 @@
 //! The host that packets meet: what the command line says about it, for all commands that send
 //! packets through a ruleset.
 
-use std::ffi::{OsStr, OsString};
-use std::fmt;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use penstock_daemon::errln;
 use penstock_dataplane::{
-    Dataplane, Fingerprints, Frame, Settings, Sink, SysctlError, can_offload, can_run_chains,
+    Dataplane, Fingerprints, Settings, SysctlError, can_offload, can_run_chains,
 };
-use penstock_io::{Capture, LinkType};
 use penstock_net::{DevconfSysctls, Network};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_system::SystemFiles;
 
+use crate::input::Captures;
 use crate::options::{Opt, Values, long};
 use crate::rules::{self, NetNames};
 use crate::sockets;
@@ -38,6 +37,7 @@ pub const OPTIONS: &[Opt] = &[
         "in place of --rules: the ruleset that `penstock nft --state` and `penstock exec` keep",
     )
     .takes("FILE", Values::Files),
+    long("zero", "set the counters of the ruleset to zero at the start"),
     long("allow-exec", "let the ruleset run commands: define NAME = exec(\"COMMAND\")"),
     long("tc", "filters and queues of devices, as lines for `tc -batch`")
         .takes("FILE", Values::Files),
@@ -63,6 +63,7 @@ pub struct Setup {
     sockets: Option<PathBuf>,
     sysctls: Vec<(String, u32)>,
     allow_exec: bool,
+    zero: bool,
 }
 
 impl Setup {
@@ -77,6 +78,10 @@ impl Setup {
             "conntrack-load" => &mut self.conntrack_load,
             "osf" => &mut self.osf,
             "sockets" => &mut self.sockets,
+            "zero" => {
+                self.zero = true;
+                return Ok(true);
+            }
             "allow-exec" => {
                 self.allow_exec = true;
                 return Ok(true);
@@ -94,8 +99,20 @@ impl Setup {
         Ok(true)
     }
 
-    /// Whether what cannot be missing is there.
-    pub fn check(&self) -> Result<(), String> {
+    /// The files that are read.
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let Setup { net, rules, state, tc, conntrack_load, osf, sockets, .. } = self;
+        [net, rules, state, tc, conntrack_load, osf, sockets]
+            .into_iter()
+            .filter_map(|f| f.as_deref())
+    }
+
+    /// Whether what cannot be missing is there, with captures that are read, too.
+    pub fn check(&self, captures: &Captures) -> Result<(), String> {
+        let reads = captures.reads.iter().map(|read| &*read.file);
+        if self.files().chain(reads).filter(|file| file.as_os_str() == "-").count() > 1 {
+            return Err("standard input can be read once only".to_owned());
+        }
         match (&self.net, &self.rules, &self.state) {
             (None, ..) => Err("--net is missing".to_owned()),
             (_, None, None) => Err("--rules is missing".to_owned()),
@@ -137,11 +154,23 @@ impl Setup {
             can_offload(names.net(), &linked.flowtables, &[])?;
             can_run_chains(names.net(), linked, &[])
         };
-        if let Some(file) = &self.state {
-            return rules::restore(file, &offloads, now);
+        let ruleset = match &self.state {
+            Some(file) => rules::restore(file, &offloads, now)?,
+            None => {
+                let files = SystemFiles { allow_exec: self.allow_exec };
+                rules::load(self.rules(), &files, names, &offloads, now, json)?
+            }
+        };
+        let generation = ruleset.generation();
+        if self.zero {
+            generation.zero(now);
+        } else if generation.has_counted(now) {
+            errln!(
+                "note: counters go on from what {} says; --zero begins at zero",
+                self.rules().display()
+            );
         }
-        let files = SystemFiles { allow_exec: self.allow_exec };
-        rules::load(self.rules(), &files, names, &offloads, now, json)
+        Ok(ruleset)
     }
 
     /// The host with its rules, as it is at a time.
@@ -214,141 +243,4 @@ fn sysctl(value: &OsStr) -> Result<(String, u32), String> {
     split
         .and_then(|(name, value)| Some((name.trim().to_owned(), value.trim().parse().ok()?)))
         .ok_or_else(|| format!("--sysctl takes NAME=VALUE, a number, not `{}`", value.display()))
-}
-
-/// Where frames come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Arrives on a device.
-    Device(String),
-    /// An IP packet that the host sends.
-    Host,
-    /// A frame that the host sends raw on a device.
-    HostDevice(String),
-}
-
-impl Source {
-    /// `DEV`, `host`, `host:DEV`; `None` without a name.
-    pub fn parse(text: &str) -> Option<Source> {
-        match text {
-            "" | "host:" => None,
-            "host" => Some(Source::Host),
-            _ => Some(match text.strip_prefix("host:") {
-                Some(device) => Source::HostDevice(device.to_owned()),
-                None => Source::Device(text.to_owned()),
-            }),
-        }
-    }
-}
-
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Source::Device(name) => f.write_str(name),
-            Source::Host => f.write_str("host"),
-            Source::HostDevice(name) => write!(f, "host:{name}"),
-        }
-    }
-}
-
-/// A capture, and where its frames come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Read {
-    pub source: Source,
-    pub file: PathBuf,
-}
-
-impl Read {
-    /// `DEV=FILE`, `host=FILE`, `host:DEV=FILE`.
-    pub fn parse(value: &OsStr) -> Result<Read, String> {
-        let bytes = value.as_bytes();
-        let wrong = || format!("--read takes DEV=FILE, not `{}`", value.display());
-        let at = bytes.iter().position(|&b| b == b'=').ok_or_else(wrong)?;
-        let (source, file) =
-            (std::str::from_utf8(&bytes[..at]).map_err(|_| wrong())?, &bytes[at + 1..]);
-        if file.is_empty() {
-            return Err(wrong());
-        }
-        let source = Source::parse(source).ok_or_else(wrong)?;
-        Ok(Read { source, file: PathBuf::from(OsString::from_vec(file.to_vec())) })
-    }
-
-    /// Opens it.
-    pub fn open(&self) -> Result<Capture, String> {
-        Capture::open(&self.file).map_err(|e| format!("Error: {e}"))
-    }
-}
-
-/// Where frames of a capture enter the path.
-#[derive(Clone, Copy)]
-pub enum InputPort {
-    /// From this device.
-    Device(u32),
-    /// From the host, as an IP packet.
-    Host,
-    /// From the host, raw on this device.
-    HostDevice(u32),
-}
-
-impl InputPort {
-    /// The port of frames from a source, in a network read from `file`.
-    pub fn of(source: &Source, net: &Network, file: &Path) -> Result<InputPort, String> {
-        let device = |name: &str| match net.link_by_name(name) {
-            Some(link) if !link.has_link_header() => Err(format!(
-                "Error: `{name}` sends and receives no frames itself: use the device below it"
-            )),
-            Some(link) => Ok(link.index),
-            None => Err(format!("Error: {} has no device `{name}`", file.display())),
-        };
-        Ok(match source {
-            Source::Device(name) => InputPort::Device(device(name)?),
-            Source::Host => InputPort::Host,
-            Source::HostDevice(name) => InputPort::HostDevice(device(name)?),
-        })
-    }
-
-    /// A frame of a capture as one that arrives on a device, if this is such a way and it has a
-    /// link header.
-    pub fn arriving<'f>(self, frame: &penstock_io::Frame<'f>) -> Option<Frame<'f>> {
-        match self {
-            InputPort::Device(device) if frame.link == LinkType::Ethernet => {
-                Some(Frame { device, bytes: frame.bytes, time: frame.time })
-            }
-            InputPort::Device(_) | InputPort::Host | InputPort::HostDevice(_) => None,
-        }
-    }
-
-    /// Sends a frame of a capture this way.
-    ///
-    /// # Errors
-    /// It has no link header, and would need one.
-    pub fn send<S: Sink>(
-        self,
-        frame: &penstock_io::Frame<'_>,
-        path: &mut Dataplane,
-        sink: &mut S,
-    ) -> Result<(), &'static str> {
-        if let Some(frame) = self.arriving(frame) {
-            path.receive([frame], sink);
-            return Ok(());
-        }
-        match self {
-            InputPort::HostDevice(device) if frame.link == LinkType::Ethernet => {
-                path.send_raw(device, frame.bytes, frame.time, sink);
-            }
-            InputPort::Host => path.send_host(ip_packet(frame), frame.time, sink),
-            InputPort::Device(_) | InputPort::HostDevice(_) => {
-                return Err("IP packets without a link header cannot be frames of a device");
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The IP packet of a frame: a link header before it is passed over.
-fn ip_packet<'a>(frame: &penstock_io::Frame<'a>) -> &'a [u8] {
-    match frame.link {
-        LinkType::Ethernet => frame.bytes.get(penstock_wire::ethernet::LEN..).unwrap_or_default(),
-        LinkType::Raw | LinkType::Ipv4 | LinkType::Ipv6 => frame.bytes,
-    }
 }

@@ -15,11 +15,12 @@ use std::time::SystemTime;
 
 use penstock_daemon::{err, errln, out};
 use penstock_dataplane::Engine;
-use penstock_io::{Capture, LinkType, Merge};
+use penstock_io::LinkType;
 use penstock_lang::datatype::Format;
 
+use crate::input::{Captures, Entry, InputPort, Inputs, Source, Trouble};
 use crate::rules::NetNames;
-use crate::setup::{InputPort, Setup, Source};
+use crate::setup::Setup;
 use crate::tracer::Tracer;
 use fields::Fields;
 use options::Wanted;
@@ -56,19 +57,14 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
     let net = Arc::new(setup.network()?);
     let names = NetNames::new(&net);
     let mut made = Vec::new();
-    let (reads, number) = match wanted {
-        Wanted::Frame { reads, number } => (&reads[..], *number),
-        Wanted::Match { .. } | Wanted::Help => (&[][..], 1),
+    let none = Captures::default();
+    let (captures, number) = match wanted {
+        Wanted::Frame { captures, number } => (captures, *number),
+        Wanted::Match { .. } | Wanted::Help => (&none, 1),
     };
-    let mut ports = Vec::new();
-    let mut captures: Vec<Capture> = Vec::new();
-    for read in reads {
-        ports.push(InputPort::of(&read.source, &net, setup.net())?);
-        captures.push(read.open()?);
-    }
-    let mut merge = Merge::new(captures);
+    let mut inputs = Inputs::open(captures, &net, setup.net())?;
     let start = match wanted {
-        Wanted::Frame { .. } => merge.next_time().unwrap_or(0),
+        Wanted::Frame { .. } => inputs.next_time().unwrap_or(0),
         Wanted::Match { .. } | Wanted::Help => now(),
     };
     let ruleset = setup.ruleset(&names, start, false)?;
@@ -88,8 +84,7 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
                 frame::ethernet(&fields, net.link(device).map(|l| l.mac).unwrap_or_default())?
             }
         };
-        let wire_len = made.len() as u32;
-        let only = penstock_io::Frame { time: start, bytes: &made, wire_len, link };
+        let only = penstock_io::Frame::new(start, link, &made);
         told.listen();
         path.trace_all(true);
         port.send(&only, &mut path, &mut told).map_err(|e| format!("Error: {e}"))?;
@@ -97,16 +92,35 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
         return Ok(told.text());
     }
     drop(made);
+    let called: Vec<String> = (0..inputs.len()).map(|n| inputs.name(n)).collect();
     let mut count = 0;
-    while let Some(next) = merge.next_frame() {
-        let (which, frame) = next.map_err(|e| format!("Error: {e}"))?;
+    while let Some(next) = inputs.next() {
+        let taken = next.map_err(|trouble| match trouble {
+            Trouble::Broken(e) => format!("Error: {e}"),
+            Trouble::Unclear(message) => message,
+        })?;
         count += 1;
+        let (which, frame) = (taken.which, taken.frame);
+        let outgoing = (!captures.as_is).then_some(&mut told.outgoing);
+        let entry = taken
+            .entry(&net, path.conntrack(), outgoing)
+            .map_err(|e| format!("Error: --read {}: {e}", called[which]))?;
+        let (port, link, bytes) = match entry {
+            Entry::Enters(port, link, bytes) => (port, link, bytes),
+            Entry::LeftOut(why) if count == number => {
+                return Err(format!("Error: frame {number} does not enter the path: {why}"));
+            }
+            Entry::LeftOut(_) => continue,
+        };
+        let frame = penstock_io::Frame { link, bytes: &bytes, ..frame };
         if count == number {
             told.listen();
             path.trace_all(true);
         }
-        let sent = ports[which].send(&frame, &mut path, &mut told);
-        sent.map_err(|e| format!("Error: --read {}: {e}", reads[which].source))?;
+        let sent = port.send(&frame, &mut path, &mut told);
+        if let Err(e) = sent {
+            return Err(format!("Error: --read {}: {e}", called[which]));
+        }
         if count == number {
             path.flush(&mut told);
             return Ok(told.text());

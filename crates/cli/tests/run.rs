@@ -547,12 +547,56 @@ fn frames_close_in_time_form_a_burst() {
 }
 
 #[test]
+fn counters_go_on_or_begin_at_zero() {
+    let place = TestDir::new("zero");
+    place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
+    place.write(
+        "counted.nft",
+        b"table ip t {
+            counter c { packets 5 bytes 50 }
+            quota q { over 1 mbytes used 100 bytes }
+            set s { type ipv4_addr; counter; elements = { 198.18.0.10 counter packets 3 bytes 30 } }
+            chain f {
+                type filter hook forward priority 0;
+                counter packets 7 bytes 70
+                counter name c
+                quota name q drop
+                ip saddr @s
+            }
+        }",
+    );
+    let note = "note: counters go on from what counted.nft says; --zero begins at zero\n";
+    for (option, note, counts) in [
+        (
+            "",
+            note,
+            ["packets 8 bytes 98", "packets 6 bytes 78", "used 128 bytes", "packets 4 bytes 58"],
+        ),
+        (
+            "--zero",
+            "",
+            ["packets 1 bytes 28", "packets 1 bytes 28", "used 28 bytes", "packets 1 bytes 28"],
+        ),
+    ] {
+        let command = format!("--net net.ip --rules counted.nft --read lan=lan.pcap {option}");
+        let output = place.run(&command);
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(err.contains("note: counters"), !note.is_empty(), "{err}");
+        assert!(err.contains(note), "{err}");
+        for count in counts {
+            assert!(out.contains(count), "{option} {count}\n{out}");
+        }
+    }
+}
+
+#[test]
 fn errors_are_reported_with_their_place() {
     let place = TestDir::new("wrong");
     place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
     place.capture("raw.pcap", LinkType::Raw, &[(T, frame(53)[14..].to_vec())]);
     place.write("bad.ip", b"link add name lan type veth\nlink set lan sideways\n");
     place.write("bad.nft", b"table inet t {\n\tchain f {\n\t\tudp dport nowhere drop\n\t}\n}\n");
+    place.write("empty.nft", b"\n \t\n");
     place.write("busy.nft", b"delete table ip t\n");
     place.write("helper.nft", b"table ip t {\n\tct helper h {\n\t\ttype \"RAS\" protocol udp\n\t}\n\tchain f {\n\t\ttype filter hook prerouting priority 0;\n\t\tcounter ct helper set \"h\"\n\t}\n}\n");
     let nowhere = "bad.nft:3:13-19: Error: Could not resolve service: Servname not supported for ai_socktype\n\
@@ -570,6 +614,16 @@ fn errors_are_reported_with_their_place() {
             "Error: Could not open file \"none\": No such file",
         ),
         ("--net net.ip --rules bad.nft --read lan=lan.pcap", 1, nowhere),
+        (
+            "--net net.ip --rules empty.nft --read lan=lan.pcap",
+            1,
+            "Error: empty.nft is empty: there are no rules in it",
+        ),
+        (
+            "--net net.ip --rules rules.nft --read lan.pcap",
+            1,
+            "Error: lan.pcap does not name its interfaces",
+        ),
         ("--net net.ip --rules busy.nft --read lan=lan.pcap", 1, "busy.nft:1:17-17: Error: "),
         ("--net net.ip --rules helper.nft --read lan=lan.pcap", 1, "helper.nft:7:25-27: Error: "),
         (

@@ -67,6 +67,8 @@ reasons! {
     Ip4Checksum = "malformed: IPv4 checksum",
     /// Shorter than it says (`PKT_TOO_SMALL`).
     Ip4Truncated = "malformed: IPv4 truncated",
+    /// A datagram with ESP has a wrong checksum, or over IPv6 none (`UDP_CSUM`).
+    UdpChecksum = "malformed: UDP checksum",
     /// An option is malformed.
     Ip4Options = "malformed: IPv4 options",
     /// It carries a source route that is not accepted, or cannot be followed.

@@ -291,6 +291,10 @@ fn packets_too_long_for_the_tunnel_are_answered() {
         receive(&mut a, "lan", &v6(1447))[0],
         "lan: to a7 2001:db8:1::1 > 2001:db8:1::7 hlim 64 len 1240 icmpv6 2/0 0x5a6"
     );
+    // It has been forwarded until then: the hop limit of what is quoted is one less.
+    let quoted_hop_limit = 14 + 40 + 8 + 7;
+    let seen = receive_at(&mut a, "lan", &v6(1447), START);
+    assert_eq!(seen.frames[0].1[quoted_hop_limit], 63);
 }
 
 fn log(prefix: &str) -> Expr {

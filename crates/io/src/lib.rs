@@ -2,7 +2,7 @@
 
 //! Frames in and out: capture files, devices, and queues to programs.
 //!
-//! - [`Capture`] reads pcap and pcapng, frame by frame, in constant memory;
+//! - [`Capture`] reads pcap and pcapng, compressed or not, frame by frame, in constant memory;
 //! - [`Merge`] takes several captures in the order of their timestamps;
 //! - [`device`]: packet sockets, TAPs and AF_XDP;
 //! - [`queue`]: queued packets on their way to a program and back;
@@ -32,6 +32,7 @@ mod merge;
 pub mod queue;
 
 pub use capture::{
-    Capture, CaptureError, CaptureWriter, Frame, LinkType, MAX_FRAME, PcapngWriter, Problem,
+    Capture, CaptureError, CaptureWriter, Cooked, Direction, Frame, Interface, LinkType, MAX_FRAME,
+    PacketType, PcapngWriter, Problem,
 };
 pub use merge::Merge;

@@ -127,4 +127,37 @@ impl Generation {
             }
         }
     }
+    /// Whether a counter or quota is above zero, at time `now` (ns).
+    pub fn has_counted(&self, now: u64) -> bool {
+        self.tables.iter().any(|table| {
+            let mut rules = table.chains.iter().flat_map(|chain| &chain.rules);
+            table.objects.iter().filter_map(|o| o.snapshot(now).as_expr()).any(|e| counts(&e))
+                || rules.any(|rule| rule.snapshot(now).iter().any(counts))
+                || table.sets.iter().any(|set| {
+                    let elements = set.elements();
+                    elements.iter_unordered().any(|e| e.value.snapshot(now).iter().any(counts))
+                })
+        })
+    }
+
+    /// Sets all counters and quotas to zero, at time `now` (ns).
+    pub fn zero(&self, now: u64) {
+        let all = |what| self.reset(&Reset { family: None, table: None, what }, now);
+        all(What::Objects(ObjectType::Counter, None));
+        all(What::Objects(ObjectType::Quota, None));
+        all(What::Rules(None, None));
+        for table in &self.tables {
+            for set in &table.sets {
+                let what = What::Elements(set.name.clone(), None);
+                let (family, table) = (Some(table.family), Some(table.name.clone()));
+                self.reset(&Reset { family, table, what }, now);
+            }
+        }
+    }
+}
+
+/// Whether it is a counter or quota above zero.
+fn counts(expr: &Expr) -> bool {
+    matches!(expr, Expr::Counter(c) if c.packets | c.bytes != 0)
+        || matches!(expr, Expr::Quota(q) if q.consumed != 0)
 }

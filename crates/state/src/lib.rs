@@ -29,7 +29,9 @@
 //! assert_eq!(broken, Some(30));
 //! ```
 
+pub mod call;
 pub mod file;
+pub mod place;
 
 use std::fmt;
 use std::io;

@@ -18,10 +18,14 @@ impl Release {
 
     /// The release of a name; `None` for one that is not known.
     pub fn of(name: &str) -> Option<Self> {
-        match name {
-            "1.0.6" => Some(Release::V1_0_6),
-            "1.1" => Some(Release::V1_1),
-            _ => None,
+        [Release::V1_0_6, Release::V1_1].into_iter().find(|release| release.name() == name)
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Release::V1_0_6 => Release::NAMES[0],
+            Release::V1_1 => Release::NAMES[1],
         }
     }
 

@@ -7,7 +7,7 @@ use penstock_wire::{ipv4, ipv6, ipv6_ext, protocol};
 use crate::crypto::{ESP, Seq};
 use crate::state::{State, UDP, Wrong};
 use crate::tunnel::{self, Inner, Outer};
-use crate::{Mode, Stat};
+use crate::{Mode, Stat, udp};
 
 /// Room that a transformation needs, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,10 +118,13 @@ impl State {
             *last = [padding as u8, held];
         }
         self.key.seal(seq, esp).map_err(|_| Stat::OutStateProto)?;
-        match self.config.mode {
-            Mode::Tunnel => Ok(()),
-            Mode::Transport => tunnel::finish(network).ok_or(Stat::OutStateMode),
+        if self.config.mode == Mode::Transport {
+            tunnel::finish(network).ok_or(Stat::OutStateMode)?;
         }
+        if self.config.encapsulation.is_some() && self.v6() {
+            udp::fill_checksum(network, ip_len).ok_or(Stat::OutStateMode)?;
+        }
+        Ok(())
     }
 
     /// The packet that came out has come: its number does not come again.

@@ -60,5 +60,5 @@ pub use stat::Stat;
 pub use state::{State, StateStats};
 pub use states::StateId;
 pub use tunnel::Outer;
-pub use udp::{Encapsulated, classify};
+pub use udp::{Encapsulated, checksum_ok, classify};
 pub use xfrm::{Bundle, Xfrm};

@@ -7,7 +7,9 @@ mod common;
 use common::Setup;
 use penstock_testkit::build::*;
 use penstock_wire::{ipv4, ipv6};
-use penstock_xfrm::{Aead, Algorithms, Authentication, Encryption, Limits, Mode, Stat, StateFlags};
+use penstock_xfrm::{
+    Aead, Algorithms, Authentication, Encryption, Limits, Mode, Stat, StateFlags, checksum_ok,
+};
 
 fn algorithms() -> Vec<Algorithms> {
     let key = |n: u8| (0..n).collect::<Vec<u8>>();
@@ -321,6 +323,36 @@ fn packets_within_the_tunnel_mtu_fit_the_path() {
                 assert!(fits(&mut end, mtu), "{outer} {mtu} {:?}", setup.config());
                 assert!(!fits(&mut end, mtu + 1), "{outer} {mtu} {:?}", setup.config());
             }
+        }
+    }
+}
+
+#[test]
+fn datagrams_with_esp_have_a_checksum_over_ipv6_and_none_over_ipv4() {
+    for mode in [Mode::Tunnel, Mode::Transport] {
+        for (source, destination, at) in
+            [("198.18.0.1", "198.18.0.2", 20), ("2001:db8::1", "2001:db8::2", 40)]
+        {
+            let setup = Setup {
+                mode,
+                source: source.parse().unwrap(),
+                destination: destination.parse().unwrap(),
+                udp: Some((4500, 4500)),
+                ..Setup::default()
+            };
+            let packet = if at == 40 {
+                (Ipv6::new(source, destination) / Udp::new(1, 2) / payload(vec![1; 9])).build()
+            } else {
+                (Ipv4::new(source, destination) / Udp::new(1, 2) / payload(vec![1; 9])).build()
+            };
+            let mut sent = setup.xfrm().send(&packet).unwrap();
+            assert_eq!(sent[at + 6..at + 8] == [0, 0], at == 20, "{mode:?} {source}");
+            assert!(checksum_ok(&sent, at), "{mode:?} {source}");
+            sent[at + 6] ^= 1;
+            assert!(!checksum_ok(&sent, at), "{mode:?} {source}");
+            sent[at + 6..at + 8].fill(0);
+            assert_eq!(checksum_ok(&sent, at), at == 20, "{mode:?} {source}");
+            assert!(!checksum_ok(&sent[..at + 9], at), "cut: {mode:?} {source}");
         }
     }
 }

@@ -74,7 +74,7 @@ const GENERAL: [Opt; 3] = [
     Opt { short: Some('V'), long: None, argument: None, help: "Show extended version information" },
 ];
 
-const INPUT: [Opt; 12] = [
+const INPUT: [Opt; 14] = [
     with('f', "file", "<filename>", Values::Files, "Read input from <filename>"),
     with('D', "define", "<name=value>", Values::Any, "Define variable, e.g. --define foo=1.2.3.4"),
     flag('i', "interactive", "Read input from interactive CLI"),
@@ -85,8 +85,10 @@ const INPUT: [Opt; 12] = [
         Values::Directories,
         "Add <directory> to the paths searched for include files. Default is: /etc",
     ),
+    long("no-includepath", "Search no directory for include files but those of later -I."),
     flag('c', "check", "Check commands validity without actually applying the changes."),
     flag('o', "optimize", "Optimize ruleset"),
+    long("json-input", "Read input as JSON where it is that, and list as text"),
     long("lint", "Warn of likely mistakes: unused names, rules that never match"),
     long("allow-exec", "Let definitions run commands: define NAME = exec(\"command\")"),
     long("offline", "Work on an empty ruleset in this process"),
@@ -97,7 +99,7 @@ const INPUT: [Opt; 12] = [
         .takes("<time>", Values::Any),
 ];
 
-const FORMAT: [Opt; 12] = [
+const FORMAT: [Opt; 13] = [
     flag('a', "handle", "Output rule handle."),
     flag('s', "stateless", "Omit stateful information of ruleset."),
     flag('t', "terse", "Omit contents of sets."),
@@ -108,6 +110,7 @@ const FORMAT: [Opt; 12] = [
     flag('y', "numeric-priority", "Print chain priority numerically."),
     flag('p', "numeric-protocol", "Print layer 4 protocols numerically."),
     flag('T', "numeric-time", "Print time values numerically."),
+    long("numeric-symbols", "Print constants of types numerically, such as ct states."),
     long("backend", "Print the backend of each set, and its cost."),
     long("compat", "List in the form of nft 1.0.6 (the default) or 1.1.")
         .takes("<release>", Values::OneOf(&Release::NAMES)),
@@ -317,6 +320,8 @@ fn read(args: &[String]) -> Result<Parsed, String> {
             },
             (Some('i'), _) => interactive = true,
             (Some('I'), _) => options.include_paths.push(argument),
+            (_, Some("no-includepath")) => options.include_paths.clear(),
+            (_, Some("json-input")) => options.json_input = true,
             (Some('c'), _) => options.check = true,
             (Some('o'), _) => options.optimize = true,
             (_, Some("allow-exec")) => allow_exec = true,
@@ -340,6 +345,7 @@ fn read(args: &[String]) -> Result<Parsed, String> {
             (Some('y'), _) => format.numeric_priority = true,
             (Some('p'), _) => format.numeric_protocol = true,
             (Some('T'), _) => format.numeric_time = true,
+            (_, Some("numeric-symbols")) => format.numeric_symbols = true,
             (_, Some("backend")) => format.backends = true,
             (_, Some("compat")) => {
                 format.release = Release::of(&argument).ok_or_else(|| {

@@ -11,8 +11,9 @@ use std::path::PathBuf;
 use lexopt::Arg::{Long, Short, Value};
 
 use crate::capture::{FAMILIES, HOOKS, call_of};
+use crate::input::{Captures, Read};
 use crate::options::{Opt, Values, flag, long, usage_lines};
-use crate::setup::{self, Read, Setup, once, sentence};
+use crate::setup::{self, Setup, once, sentence};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (setup::TITLE, setup::OPTIONS)];
@@ -20,11 +21,15 @@ pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (setup::TITLE, setup::
 const OPTIONS: &[Opt] = &[
     long(
         "read",
-        "read frames that arrive on DEV (pcap or pcapng, `-` for standard input);\n\
+        "read the frames of DEV (pcap or pcapng, compressed or not, `-` for standard input);\n\
+         `DEV=FILE:NAME`: of interface NAME of the capture,\n\
+         `FILE`: of each interface of the capture, which is the device of its name or index,\n\
          `host=FILE`: IP packets that the host sends,\n\
          `host:DEV=FILE`: raw frames that the host sends on DEV",
     )
-    .takes("DEV=FILE...", Values::Any),
+    .takes("[DEV=]FILE...", Values::Any),
+    long("as-is", "all frames arrive as they are; default: those from the address of DEV are what the host sends, or\n         copies, and bytes and checksums that are missing are completed"),
+    long("compare", "report where frames are sent otherwise than captures have them"),
     long("write-dir", "write transmitted frames to DIR/DEV.pcap, packets for the host to DIR/host.pcap")
         .takes("DIR", Values::Directories),
     long(
@@ -81,7 +86,9 @@ pub fn usage() -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     pub setup: Setup,
-    pub reads: Vec<Read>,
+    pub read: Captures,
+    /// Whether what is sent is held against the captures.
+    pub compare: bool,
     pub write_dir: Option<PathBuf>,
     /// Lines of `log` statements.
     pub log: Option<PathBuf>,
@@ -139,7 +146,8 @@ impl Options {
 /// The command line, as far as it is read, without what [`Setup`] takes.
 #[derive(Default)]
 struct Given {
-    reads: Vec<Read>,
+    read: Captures,
+    compare: bool,
     write_dir: Option<PathBuf>,
     log: Option<PathBuf>,
     nflog: Option<PathBuf>,
@@ -166,7 +174,7 @@ impl Given {
         match name {
             "read" => {
                 for value in parser.values().map_err(sentence)? {
-                    self.reads.push(Read::parse(&value)?);
+                    self.read.reads.push(Read::parse(&value)?);
                 }
             }
             "write-dir" => once(&mut self.write_dir, "--write-dir", file(parser)?)?,
@@ -202,6 +210,8 @@ impl Given {
                     self.queues.push(queue);
                 }
             }
+            "as-is" => self.read.as_is = true,
+            "compare" => self.compare = true,
             "json" => self.json = true,
             "engine" => {
                 let chosen = engine(&parser.value().map_err(sentence)?)?;
@@ -217,9 +227,12 @@ impl Given {
 
     /// All of it, if it makes sense together.
     fn options(self, setup: Setup) -> Result<Options, String> {
-        let Given { reads, mut captures, matching, engine, code, .. } = self;
-        if reads.is_empty() {
+        let Given { read, mut captures, matching, engine, code, .. } = self;
+        if read.reads.is_empty() {
             return Err("--read is missing".into());
+        }
+        if read.as_is && self.compare {
+            return Err("--as-is and --compare exclude each other".into());
         }
         let engine = match engine {
             Some(Engine::Interpreter) if code != CompileOptions::default() => {
@@ -240,10 +253,11 @@ impl Given {
         if captures.iter().any(|(call, _)| !call.is_sound()) {
             return Err("--capture-match takes the matches of one rule".into());
         }
-        setup.check()?;
+        setup.check(&read)?;
         Ok(Options {
             setup,
-            reads,
+            read,
+            compare: self.compare,
             write_dir: self.write_dir,
             log: self.log,
             nflog: self.nflog,
@@ -324,7 +338,7 @@ fn queue(value: &OsStr) -> Result<(u16, PathBuf), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::setup::Source;
+    use crate::input::Source;
 
     fn parse(line: &str) -> Result<Wanted, String> {
         Options::parse(line.split_whitespace().map(OsString::from))
@@ -333,19 +347,20 @@ mod tests {
     #[test]
     fn command_line_names_the_sources_of_frames() {
         let Ok(Wanted::Run(o)) = parse(
-            "--net n --rules r --read lan=l.pcap wan=w=2.pcap --read host=h --read=host:wan.5=- -j --write-dir d",
+            "--net n --rules r --read lan=l.pcap wan=w=2.pcap --read host=h --read=host:wan.5=- -j --write-dir d --read any.pcap",
         ) else {
             panic!("a valid line")
         };
         let reads: Vec<_> =
-            o.reads.iter().map(|r| (r.source.clone(), r.file.to_str().unwrap())).collect();
+            o.read.reads.iter().map(|r| (r.source.clone(), r.file.to_str().unwrap())).collect();
         assert_eq!(
             reads,
             [
-                (Source::Device("lan".into()), "l.pcap"),
-                (Source::Device("wan".into()), "w=2.pcap"),
-                (Source::Host, "h"),
-                (Source::HostDevice("wan.5".into()), "-"),
+                (Some(Source::Device("lan".into())), "l.pcap"),
+                (Some(Source::Device("wan".into())), "w=2.pcap"),
+                (Some(Source::Host), "h"),
+                (Some(Source::HostDevice("wan.5".into())), "-"),
+                (None, "any.pcap"),
             ]
         );
         assert!(o.json && !o.trace && o.engine == Engine::Jit && o.write_dir == Some("d".into()));
@@ -372,10 +387,13 @@ mod tests {
             ("--net n --read a=b", "--rules is missing"),
             ("--net n --net m", "--net is given twice"),
             ("--read", "missing argument for option '--read'"),
-            ("--read lan", "--read takes DEV=FILE, not `lan`"),
-            ("--read =x", "--read takes DEV=FILE, not `=x`"),
-            ("--read lan=", "--read takes DEV=FILE, not `lan=`"),
-            ("--read host:=x", "--read takes DEV=FILE, not `host:=x`"),
+            ("--read =x", "--read takes DEV=FILE or FILE, not `=x`"),
+            ("--read lan=", "--read takes DEV=FILE or FILE, not `lan=`"),
+            ("--read host:=x", "--read takes DEV=FILE or FILE, not `host:=x`"),
+            (
+                "--net n --rules r --read a --as-is --compare",
+                "--as-is and --compare exclude each other",
+            ),
             (
                 "--sysctl net.ipv4.ipfrag_time",
                 "--sysctl takes NAME=VALUE, a number, not `net.ipv4.ipfrag_time`",
@@ -403,6 +421,7 @@ mod tests {
                 "--net n --rules r --read a=b --capture-match tcp",
                 "--capture-match is for --capture",
             ),
+            ("--net n --rules - --read a=b c=-", "standard input can be read once only"),
             ("--queue 1=a 2=b 1=c", "--queue 1 is given twice"),
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
             (

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use penstock_conntrack::Conntrack;
 use penstock_daemon::probe::{captured, number_of};
 use penstock_dataplane::{
     DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
@@ -19,6 +20,7 @@ use penstock_print::drops::words;
 
 use super::queue::Queues;
 use crate::capture::CaptureFile;
+use crate::input::{Compare, Entry, Outgoing, Taken, Way};
 use crate::log::{LogFile, Nflog};
 use crate::tracer::Tracer;
 
@@ -37,6 +39,7 @@ type DropKey = (DropReason, usize, usize, Option<u64>);
 
 /// Takes what the path gives out.
 pub struct Output<'n> {
+    net: &'n Network,
     /// By index of the link.
     devices: Vec<Option<Device>>,
     host: Option<CaptureWriter<File>>,
@@ -56,6 +59,10 @@ pub struct Output<'n> {
     captures: Vec<(PathBuf, CaptureFile<BufWriter<File>>)>,
     /// Programs that rules give packets to.
     pub queues: Queues,
+    /// What tells frames that captures have as sent apart; `None` if all frames arrive.
+    outgoing: Option<Outgoing>,
+    /// What is sent, held against the captures.
+    compare: Option<Compare>,
     /// Trace lines that are still to be printed.
     lines: String,
     error: Option<String>,
@@ -63,7 +70,7 @@ pub struct Output<'n> {
 
 impl<'n> Output<'n> {
     /// Only counts.
-    pub fn counting(net: &Network) -> Self {
+    pub fn counting(net: &'n Network) -> Self {
         let mut devices = Vec::new();
         devices.resize_with(net.last_index() as usize + 1, || None);
         for link in net.links() {
@@ -73,6 +80,7 @@ impl<'n> Output<'n> {
             }
         }
         Output {
+            net,
             devices,
             host: None,
             delivered: 0,
@@ -85,6 +93,8 @@ impl<'n> Output<'n> {
             taps: HashMap::new(),
             captures: Vec::new(),
             queues: Queues::default(),
+            outgoing: None,
+            compare: None,
             lines: String::new(),
             error: None,
         }
@@ -92,7 +102,7 @@ impl<'n> Output<'n> {
 
     /// Writes captures to a directory, which is made if need be. None of the files may be one that
     /// is read.
-    pub fn to(directory: &Path, net: &Network, read: &[PathBuf]) -> Result<Self, String> {
+    pub fn to(directory: &Path, net: &'n Network, read: &[PathBuf]) -> Result<Self, String> {
         let read: Vec<PathBuf> = read.iter().filter_map(|f| f.canonicalize().ok()).collect();
         std::fs::create_dir_all(directory)
             .map_err(|e| format!("Error: {}: {e}", directory.display()))?;
@@ -110,6 +120,29 @@ impl<'n> Output<'n> {
         }
         output.host = Some(create("host", LinkType::Raw)?);
         Ok(output)
+    }
+
+    /// Keeps what is needed to tell which frames of captures were sent, and to compare.
+    pub fn watch(&mut self, outgoing: bool, compare: bool) {
+        self.outgoing = outgoing.then(Outgoing::default);
+        self.compare = compare.then(Compare::default);
+    }
+
+    /// How a frame of a capture enters the path.
+    pub fn entry<'a>(
+        &mut self,
+        taken: &Taken<'a>,
+        conntrack: &Conntrack,
+    ) -> Result<Entry<'a>, &'static str> {
+        if let (Some(compare), Way::Sent(device)) = (&mut self.compare, taken.way) {
+            compare.there(device, taken.frame.time, taken.frame.bytes);
+        }
+        taken.entry(self.net, conntrack, self.outgoing.as_mut())
+    }
+
+    /// The comparison, if it was asked for.
+    pub fn compared(&self) -> Option<&Compare> {
+        self.compare.as_ref()
     }
 
     /// Devices in the order of their indexes.
@@ -199,7 +232,14 @@ impl Output<'_> {
 
 impl Sink for Output<'_> {
     fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta) {
-        let Some(Some(device)) = self.devices.get_mut(device.index as usize) else { return };
+        let index = device.index;
+        if let Some(outgoing) = &mut self.outgoing {
+            outgoing.sent(meta.time, frame);
+        }
+        if let Some(compare) = &mut self.compare {
+            compare.here(index, meta.time, frame);
+        }
+        let Some(Some(device)) = self.devices.get_mut(index as usize) else { return };
         device.frames += 1;
         if let Some(writer) = &mut device.writer
             && let Err(e) = writer.write(meta.time, frame)

@@ -2,6 +2,7 @@
 
 //! What a run says at its end.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use penstock_dataplane::Counters;
 use penstock_io::Frame;
 
 use super::output::Output;
+use crate::input::{Completed, InputPort, LeftOut};
 
 /// A capture that was read.
 pub struct Input {
@@ -16,12 +18,28 @@ pub struct Input {
     frames: u64,
     bytes: u64,
     cut: u64,
+    /// Those that were cut, and have zeros at their end now.
+    lengths: u64,
+    /// Those with checksums that their sender left to its device.
+    checksums: u64,
+    /// Those that the host sent.
+    host: u64,
+    left_out: BTreeMap<LeftOut, u64>,
 }
 
 impl Input {
     /// Nothing read so far; `name` as after `--read`.
     pub fn new(name: String) -> Input {
-        Input { name, frames: 0, bytes: 0, cut: 0 }
+        Input {
+            name,
+            frames: 0,
+            bytes: 0,
+            cut: 0,
+            lengths: 0,
+            checksums: 0,
+            host: 0,
+            left_out: BTreeMap::new(),
+        }
     }
 
     /// As after `--read`.
@@ -29,11 +47,20 @@ impl Input {
         &self.name
     }
 
-    /// Counts a frame.
-    pub fn count(&mut self, frame: &Frame<'_>) {
+    /// Counts a frame that is not taken.
+    pub fn leave_out(&mut self, why: LeftOut) {
+        *self.left_out.entry(why).or_default() += 1;
+    }
+
+    /// Counts a frame that enters by a port.
+    pub fn count(&mut self, frame: &Frame<'_>, completed: Completed, port: InputPort) {
+        self.host += u64::from(!matches!(port, InputPort::Device(_)));
         self.frames += 1;
         self.bytes += frame.bytes.len() as u64;
-        self.cut += u64::from(frame.wire_len as usize > frame.bytes.len());
+        let is_cut = !completed.length && frame.wire_len as usize > frame.bytes.len();
+        self.cut += u64::from(is_cut);
+        self.lengths += u64::from(completed.length);
+        self.checksums += u64::from(completed.checksum);
     }
 }
 
@@ -58,7 +85,18 @@ impl fmt::Display for Summary<'_> {
 
         line(f, "in", frames)?;
         for input in self.inputs {
-            part(f, &input.name, input.frames)?;
+            let own = if input.name.starts_with("host") { 0 } else { input.host };
+            part(f, &input.name, input.frames - own)?;
+            if own != 0 {
+                part(f, &format!("{}, sent by the host", input.name), own)?;
+            }
+        }
+        let left_out = || self.inputs.iter().flat_map(|i| i.left_out.iter().map(move |l| (i, l)));
+        if left_out().next().is_some() {
+            line(f, "left out", left_out().map(|(_, (_, count))| count).sum())?;
+            for (input, (why, count)) in left_out() {
+                part(f, &format!("{}: {why}", input.name), *count)?;
+            }
         }
         line(f, "transmitted", sent)?;
         for device in self.output.devices() {
@@ -84,6 +122,22 @@ impl fmt::Display for Summary<'_> {
         }
         if cut != 0 {
             writeln!(f, "note: {cut} frames are not whole in their capture")?;
+        }
+        let sum = |of: fn(&Input) -> u64| self.inputs.iter().map(of).sum::<u64>();
+        let (lengths, checksums) = (sum(|i| i.lengths), sum(|i| i.checksums));
+        if lengths != 0 {
+            writeln!(
+                f,
+                "note: {lengths} frames are not whole in their capture, and end in zeros here: \
+                 rules that look into their payload do not see it"
+            )?;
+        }
+        if checksums != 0 {
+            writeln!(
+                f,
+                "note: {checksums} frames had checksums that their sender left to its device: \
+                 they are completed"
+            )?;
         }
         let seconds = self.elapsed.as_secs_f64().max(1e-9);
         writeln!(

@@ -6,15 +6,17 @@ use std::ffi::OsString;
 
 use lexopt::Arg::{Long, Short, Value};
 
+use crate::input::{Captures, Read, Source};
 use crate::options::{Opt, Values, flag, long, usage_lines};
-use crate::setup::{self, Read, Setup, Source, once, sentence};
+use crate::setup::{self, Setup, once, sentence};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (setup::TITLE, setup::OPTIONS)];
 
 const OPTIONS: &[Opt] = &[
     long("read", "captures, as for `penstock run`; the frames before the traced one pass first")
-        .takes("DEV=FILE...", Values::Any),
+        .takes("[DEV=]FILE...", Values::Any),
+    long("as-is", "all frames arrive as they are, as for `penstock run`"),
     long("frame", "number of the frame to trace; the first is 1").takes("N", Values::Any),
     flag('h', "help", "print this text"),
 ];
@@ -23,7 +25,7 @@ const OPTIONS: &[Opt] = &[
 pub fn usage() -> String {
     format!(
         "Usage: penstock trace --net NET --rules RULES DEV MATCH\n\
-         \x20      penstock trace --net NET --rules RULES --read DEV=FILE... --frame N\n\n\
+         \x20      penstock trace --net NET --rules RULES --read [DEV=]FILE... --frame N\n\n\
          Sends one packet through a ruleset. Prints each rule that the packet meets, as `nft monitor trace`\n\
          does, and what happens to the packet.\n\n\
          DEV is the device that the packet arrives on, `host` for a packet that the host sends, `host:DEV`\n\
@@ -46,7 +48,7 @@ pub enum Wanted {
     },
     /// A frame of captures, by its number from 1.
     Frame {
-        reads: Vec<Read>,
+        captures: Captures,
         number: u64,
     },
     Help,
@@ -56,7 +58,7 @@ pub enum Wanted {
 pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), String> {
     let mut parser = lexopt::Parser::from_args(args);
     let mut setup = Setup::default();
-    let (mut reads, mut frame, mut words) = (Vec::new(), None, Vec::new());
+    let (mut captures, mut frame, mut words) = (Captures::default(), None, Vec::new());
     while let Some(arg) = parser.next().map_err(sentence)? {
         let name = match arg {
             Long(name) => name.to_owned(),
@@ -75,9 +77,10 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), St
         match &*name {
             "read" => {
                 for value in parser.values().map_err(sentence)? {
-                    reads.push(Read::parse(&value)?);
+                    captures.reads.push(Read::parse(&value)?);
                 }
             }
+            "as-is" => captures.as_is = true,
             "frame" => {
                 let value = parser.value().map_err(sentence)?;
                 let number = value.to_str().and_then(|v| v.parse().ok()).filter(|n| *n > 0);
@@ -89,8 +92,8 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), St
             _ => return Err(format!("invalid option '--{name}'")),
         }
     }
-    setup.check()?;
-    let wanted = match (reads.is_empty(), frame, words.split_first()) {
+    setup.check(&captures)?;
+    let wanted = match (captures.reads.is_empty(), frame, words.split_first()) {
         (true, None, Some((source, [first, rest @ ..]))) => {
             let source =
                 Source::parse(source).ok_or_else(|| format!("`{source}` is not a device"))?;
@@ -101,7 +104,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), St
         }
         (true, None, _) => return Err("a device and a packet are missing".to_owned()),
         (_, _, Some((word, _))) => return Err(format!("unexpected argument `{word}`")),
-        (false, Some(number), None) => Wanted::Frame { reads, number },
+        (false, Some(number), None) => Wanted::Frame { captures, number },
         (false, None, None) => return Err("--frame is missing".to_owned()),
         (true, Some(_), None) => return Err("--read is missing".to_owned()),
     };

@@ -9,6 +9,7 @@ use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
 use penstock_print::drops::words;
 
+use crate::input::Outgoing;
 use crate::tracer::Tracer;
 
 /// Takes what the path gives out, from when it is to listen.
@@ -16,6 +17,8 @@ pub struct Told<'n> {
     tracer: Tracer<'n>,
     listening: bool,
     text: String,
+    /// What tells frames that captures have as sent apart.
+    pub outgoing: Outgoing,
     /// To look into frames that leave.
     packet: Packet,
 }
@@ -23,7 +26,13 @@ pub struct Told<'n> {
 impl<'n> Told<'n> {
     /// Tells with what this tracer knows.
     pub fn new(tracer: Tracer<'n>) -> Self {
-        Told { tracer, listening: false, text: String::new(), packet: Packet::new() }
+        Told {
+            tracer,
+            listening: false,
+            text: String::new(),
+            outgoing: Outgoing::default(),
+            packet: Packet::new(),
+        }
     }
 
     /// From here on.
@@ -45,7 +54,8 @@ impl<'n> Told<'n> {
 }
 
 impl Sink for Told<'_> {
-    fn transmit(&mut self, device: &Link, frame: &[u8], _meta: &Meta) {
+    fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta) {
+        self.outgoing.sent(meta.time, frame);
         self.packet.receive_ethernet(frame, device.mac);
         // What cannot be taken apart is shown as it is.
         let _ = self.packet.untag();

@@ -3,12 +3,13 @@
 //! The side of those who ask.
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use penstock_lang::session::Outcome;
 use penstock_lang::source::Files;
 
 use super::address;
@@ -25,6 +26,53 @@ pub enum CaptureEvent {
     Frames(Vec<Captured>),
     /// So many so far are lost. Said when the capture has begun, too.
     Lost(u64),
+}
+
+/// Who hears what a call of nft says.
+pub trait Caller {
+    /// Takes what is for standard output.
+    ///
+    /// # Errors
+    /// Nobody listens any more. That is no error of the call, but its end.
+    fn out(&mut self, text: &str) -> io::Result<()>;
+
+    /// Takes what is for standard error.
+    fn err(&mut self, text: &str);
+
+    /// The addresses of a host that a text names.
+    fn addresses(&mut self, host: &str) -> Vec<IpAddr> {
+        resolve(host)
+    }
+
+    /// Takes what a text has come to, in the order in which nft prints it.
+    fn outcome(&mut self, outcome: &Outcome) {
+        for merge in &outcome.merges {
+            self.err(&format!("{}into:\n\t", merge.rules));
+            let _ = self.out(&merge.into);
+            self.err("\n");
+        }
+        if !outcome.stdout.is_empty() {
+            let _ = self.out(&outcome.stdout);
+        }
+        if !outcome.stderr.is_empty() {
+            self.err(&outcome.stderr);
+        }
+    }
+}
+
+/// Standard output and standard error of this process.
+#[derive(Debug)]
+pub struct Console;
+
+impl Caller for Console {
+    fn out(&mut self, text: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    }
+
+    fn err(&mut self, text: &str) {
+        err!("{text}");
+    }
 }
 
 /// A connection to the dataplane of the network namespace.
@@ -62,8 +110,19 @@ impl Client {
 
     /// Asks, prints what is said, and gives the exit status. `files` are what rulesets may include.
     pub fn ask(&mut self, message: &Message, files: &dyn Files) -> io::Result<u8> {
+        self.ask_for(message, files, &mut Console)
+    }
+
+    /// Asks, tells a caller what is said, and gives the exit status. `files` are what rulesets may
+    /// include.
+    pub fn ask_for(
+        &mut self,
+        message: &Message,
+        files: &dyn Files,
+        caller: &mut dyn Caller,
+    ) -> io::Result<u8> {
         self.say(message)?;
-        self.answers(files)
+        self.answers(files, caller)
     }
 
     /// Sends a message. A dataplane that refuses a client answers and closes the connection before
@@ -178,17 +237,16 @@ impl Client {
         self.stream.try_clone()
     }
 
-    fn answers(&mut self, files: &dyn Files) -> io::Result<u8> {
+    fn answers(&mut self, files: &dyn Files, caller: &mut dyn Caller) -> io::Result<u8> {
         loop {
             match self.hear()? {
                 Message::Out(text) => {
-                    let mut out = io::stdout().lock();
                     // A reader that has seen enough is no error of ours, but the end.
-                    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+                    if caller.out(&text).is_err() {
                         return Ok(0);
                     }
                 }
-                Message::Err(text) => err!("{text}"),
+                Message::Err(text) => caller.err(&text),
                 Message::Exit(status) => return Ok(status),
                 Message::Read(path) => self.answer(files.read(&path).map(String::into_bytes))?,
                 Message::Glob(pattern) => {
@@ -201,7 +259,7 @@ impl Client {
                 Message::Exec(command) => {
                     self.answer(files.exec(&command).map(String::into_bytes))?
                 }
-                Message::Resolve(host) => self.answer(Ok(addresses_of(&host)))?,
+                Message::Resolve(host) => self.answer(Ok(as_texts(&caller.addresses(&host))))?,
                 Message::Unconfirmed(milliseconds) => {
                     self.confirm(Duration::from_millis(milliseconds))?
                 }
@@ -282,10 +340,18 @@ impl Client {
     }
 }
 
+/// Addresses of a host, as this machine resolves its name.
+fn resolve(host: &str) -> Vec<IpAddr> {
+    let found = (host, 0u16).to_socket_addrs();
+    found.map(|all| all.map(|address| address.ip()).collect()).unwrap_or_default()
+}
+
+/// Addresses as texts, with zeroes between them.
+fn as_texts(addresses: &[IpAddr]) -> Vec<u8> {
+    addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join("\0").into_bytes()
+}
+
 /// Addresses of a host, as texts, with zeroes between them.
 pub(crate) fn addresses_of(host: &str) -> Vec<u8> {
-    let found = (host, 0u16)
-        .to_socket_addrs()
-        .map(|all| all.map(|a| a.ip().to_string()).collect::<Vec<_>>());
-    found.unwrap_or_default().join("\0").into_bytes()
+    as_texts(&resolve(host))
 }

@@ -81,11 +81,11 @@ impl<S: Sink> Worker<'_, S> {
         self.learned(to, destination).is_some()
     }
 
-    /// The MTU up to which `ip6_forward()` lets packets pass: of a route only one that is locked.
+    /// The MTU up to which `ip6_forward()` lets packets pass: of a route only one that is locked. A
+    /// tunnel of IPsec looks after `postrouting` what fits into it.
     #[inline]
     pub(crate) fn forward_mtu6(&self, to: &Route) -> usize {
-        let of_route = to.mtu_locked || to.bundle != 0;
-        self.mtu6(&if of_route { *to } else { Route { mtu: 0, ..*to } })
+        self.mtu6(&if to.mtu_locked { *to } else { Route { mtu: 0, ..*to } })
     }
 
     /// Learns that the path of `flow` takes packets of `mtu` bytes, which a packet by the route

@@ -30,7 +30,7 @@ pub enum Problem {
     Version(u16),
     /// The file ends within this.
     Ends(&'static str),
-    /// A link type that is neither Ethernet nor IP.
+    /// A link type that is neither Ethernet nor IP nor Linux's cooked headers.
     LinkType(u16),
     /// A record claims this many captured bytes.
     TooLong(u32),
@@ -60,7 +60,8 @@ impl fmt::Display for Problem {
             Problem::LinkType(n) => {
                 write!(
                     f,
-                    "link type {n} is not supported (Ethernet 1, RAW 101, IPV4 228, IPV6 229 are)"
+                    "link type {n} is not supported (Ethernet 1, RAW 101, LINUX_SLL 113, IPV4 228, \
+                     IPV6 229, LINUX_SLL2 276 are)"
                 )
             }
             Problem::TooLong(n) => {

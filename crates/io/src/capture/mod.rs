@@ -2,6 +2,8 @@
 
 //! Capture files, read and written.
 
+mod compressed;
+mod cooked;
 mod error;
 mod pcap;
 mod pcapng;
@@ -13,6 +15,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+pub use cooked::{Cooked, PacketType};
 pub use error::{CaptureError, Problem};
 pub use pcapng_writer::PcapngWriter;
 use window::Window;
@@ -33,6 +36,10 @@ pub enum LinkType {
     Ipv4,
     /// `LINKTYPE_IPV6` (229).
     Ipv6,
+    /// `LINKTYPE_LINUX_SLL` (113): a [`Cooked`] header.
+    Sll,
+    /// `LINKTYPE_LINUX_SLL2` (276): a [`Cooked`] header with the index of the interface.
+    Sll2,
 }
 
 impl LinkType {
@@ -41,6 +48,8 @@ impl LinkType {
     pub fn from_number(number: u16) -> Option<LinkType> {
         match number {
             1 => Some(LinkType::Ethernet),
+            113 => Some(LinkType::Sll),
+            276 => Some(LinkType::Sll2),
             101 | 12 | 14 => Some(LinkType::Raw),
             228 => Some(LinkType::Ipv4),
             229 => Some(LinkType::Ipv6),
@@ -55,13 +64,36 @@ impl LinkType {
             LinkType::Raw => 101,
             LinkType::Ipv4 => 228,
             LinkType::Ipv6 => 229,
+            LinkType::Sll => 113,
+            LinkType::Sll2 => 276,
         }
     }
 
     /// Whether frames begin with an IP header.
     pub fn is_ip(self) -> bool {
-        self != LinkType::Ethernet
+        matches!(self, LinkType::Raw | LinkType::Ipv4 | LinkType::Ipv6)
     }
+}
+
+/// Whether the host of a capture received or sent a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Received.
+    In,
+    /// Sent.
+    Out,
+}
+
+/// The interface of a frame, as far as the capture tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Interface<'a> {
+    /// The file is of one interface, or does not tell them apart, and has no names.
+    Unnamed,
+    /// Number of the interface among those that this section of the file describes, and its name if
+    /// it has one.
+    Described(u32, Option<&'a str>),
+    /// Index of the interface on the host that captured.
+    Index(u32),
 }
 
 /// A frame of a capture, borrowed from its buffer.
@@ -74,8 +106,20 @@ pub struct Frame<'a> {
     pub wire_len: u32,
     /// What the bytes begin with.
     pub link: LinkType,
+    /// Where the frame was seen.
+    pub interface: Interface<'a>,
+    /// Whether it was received or sent, if the capture tells.
+    pub direction: Option<Direction>,
     /// The bytes that were captured.
     pub bytes: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    /// A whole frame of which nothing else is known. `time` is in nanoseconds since the epoch.
+    pub fn new(time: u64, link: LinkType, bytes: &'a [u8]) -> Frame<'a> {
+        let wire_len = bytes.len() as u32;
+        Frame { time, wire_len, link, interface: Interface::Unnamed, direction: None, bytes }
+    }
 }
 
 /// What a format's reader found: the frame lies in the window from `start` on, `len` bytes.
@@ -84,6 +128,9 @@ struct CapturedFrame {
     time: u64,
     wire_len: u32,
     link: LinkType,
+    /// Still without its name.
+    interface: Interface<'static>,
+    direction: Option<Direction>,
     start: usize,
     len: usize,
 }
@@ -104,7 +151,7 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Opens a file; `-` is standard input.
+    /// Opens a file, which may be compressed (gzip, xz or zstd); `-` is standard input.
     pub fn open(path: &Path) -> Result<Capture, CaptureError> {
         let name = path.display().to_string();
         if path.as_os_str() == "-" {
@@ -118,14 +165,14 @@ impl Capture {
 
     /// Reads a capture from anywhere; `name` is for messages.
     pub fn new(name: &str, source: impl Read + Send + 'static) -> Result<Capture, CaptureError> {
-        let mut window = Window::new(Box::new(source));
+        let failed = |at, problem| CaptureError { name: name.to_owned(), at, problem };
+        let source = compressed::plain(source).map_err(|e| failed(0, Problem::Io(e)))?;
+        let mut window = Window::new(source);
         match start(&mut window) {
             Ok(format) => {
                 Ok(Capture { name: name.to_owned(), window, format, current: None, failed: false })
             }
-            Err(problem) => {
-                Err(CaptureError { name: name.to_owned(), at: window.record(), problem })
-            }
+            Err(problem) => Err(failed(window.record(), problem)),
         }
     }
 
@@ -146,7 +193,7 @@ impl Capture {
         };
         match next {
             Ok(found) => {
-                self.current = found;
+                self.current = found.map(|frame| self.told_by_cooked(frame));
                 Ok(found.is_some())
             }
             Err(problem) => {
@@ -154,6 +201,19 @@ impl Capture {
                 Err(CaptureError { name: self.name.clone(), at: self.window.record(), problem })
             }
         }
+    }
+
+    /// The frame with what its cooked header tells, if it has one.
+    #[inline]
+    fn told_by_cooked(&self, mut frame: CapturedFrame) -> CapturedFrame {
+        if matches!(frame.link, LinkType::Sll | LinkType::Sll2) {
+            let bytes = self.window.passed(frame.start, frame.len);
+            if let Some(cooked) = Cooked::parse(frame.link, bytes) {
+                frame.direction = Some(cooked.direction());
+                frame.interface = cooked.interface.map_or(frame.interface, Interface::Index);
+            }
+        }
+        frame
     }
 
     /// The frame that [`Capture::advance`] went to. An empty frame before the first and after the
@@ -165,9 +225,16 @@ impl Capture {
                 time: f.time,
                 wire_len: f.wire_len,
                 link: f.link,
+                interface: match (&self.format, f.interface) {
+                    (Format::Pcapng(reader), Interface::Described(number, _)) => {
+                        Interface::Described(number, reader.interface_name(number))
+                    }
+                    (_, interface) => interface,
+                },
+                direction: f.direction,
                 bytes: self.window.passed(f.start, f.len),
             },
-            None => Frame { time: 0, wire_len: 0, link: LinkType::Ethernet, bytes: &[] },
+            None => Frame::new(0, LinkType::Ethernet, &[]),
         }
     }
 

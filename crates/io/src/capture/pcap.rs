@@ -2,7 +2,7 @@
 
 //! pcap (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcap-04.html>).
 
-use super::{CapturedFrame, LinkType, MAX_FRAME, Problem, Window};
+use super::{CapturedFrame, Interface, LinkType, MAX_FRAME, Problem, Window};
 
 /// File header: magic, versions, two unused words, snapshot length, link type.
 const FILE_HEADER: usize = 24;
@@ -75,6 +75,8 @@ impl Reader {
             time: u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.unit,
             wire_len,
             link: self.link,
+            interface: Interface::Unnamed,
+            direction: None,
             start,
             len: len as usize,
         }))

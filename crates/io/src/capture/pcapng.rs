@@ -3,7 +3,8 @@
 //! pcapng (<https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-02.html>).
 
 use super::pcap::without_check_sequence;
-use super::{CapturedFrame, LinkType, MAX_FRAME, Problem, Window};
+use super::{CapturedFrame, Direction, LinkType, MAX_FRAME, Problem, Window};
+use crate::Interface as Place;
 
 /// Type of a section header block, the same in both byte orders.
 pub(super) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
@@ -21,9 +22,13 @@ const MAX_BLOCK: u32 = MAX_FRAME + (64 << 10);
 
 /// Options of an interface description.
 const OPTION_END: u16 = 0;
+const OPTION_NAME: u16 = 2;
 const OPTION_TSRESOL: u16 = 9;
 const OPTION_FCSLEN: u16 = 13;
 const OPTION_TSOFFSET: u16 = 14;
+
+/// Option of an enhanced packet block: its lowest two bits are 1 for received, 2 for sent.
+const OPTION_FLAGS: u16 = 2;
 
 struct Interface {
     link: u16,
@@ -32,6 +37,7 @@ struct Interface {
     /// Seconds to add to each time.
     offset: i64,
     fcs: u32,
+    name: Option<String>,
 }
 
 pub(super) struct Reader {
@@ -139,14 +145,14 @@ impl Reader {
             resolution: 6,
             offset: 0,
             fcs: 0,
+            name: None,
         };
-        let mut options = &body[8..];
-        while options.len() >= 4 {
-            let code = self.half(options, 0);
-            let len = usize::from(self.half(options, 2));
-            let Some(value) = options.get(4..4 + len) else { break };
-            match (code, len) {
-                (OPTION_END, _) => break,
+        for (code, value) in self.options(&body[8..]) {
+            match (code, value.len()) {
+                (OPTION_NAME, 1..) => {
+                    let text = value.split(|&b| b == 0).next().unwrap_or_default();
+                    interface.name = Some(String::from_utf8_lossy(text).into_owned());
+                }
                 (OPTION_TSRESOL, 1) => {
                     let (exponent, limit) =
                         (value[0] & 0x7f, if value[0] & 0x80 == 0 { 19 } else { 63 });
@@ -167,7 +173,6 @@ impl Reader {
                 }
                 _ => {}
             }
-            options = options.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
         }
         Ok(interface)
     }
@@ -182,7 +187,34 @@ impl Reader {
         let interface = self.interfaces.get(number as usize).ok_or(Problem::Interface(number))?;
         let ticks = u64::from(self.word(body, 4)) << 32 | u64::from(self.word(body, 8));
         let (captured, on_wire) = (self.word(body, 12), self.word(body, 16));
-        interface.found(interface.time(ticks), captured, on_wire, body, 20)
+        let found = interface.found(interface.time(ticks), captured, on_wire, body, 20)?;
+        let options = 20 + (captured as usize).next_multiple_of(4);
+        let flags = self.options(body.get(options..).unwrap_or_default()).find_map(|option| {
+            let (OPTION_FLAGS, value @ [_, _, _, _]) = option else { return None };
+            Some(self.word(value, 0))
+        });
+        let direction = match flags.map(|flags| flags & 3) {
+            Some(1) => Some(Direction::In),
+            Some(2) => Some(Direction::Out),
+            _ => None,
+        };
+        Ok(CapturedFrame { interface: Place::Described(number, None), direction, ..found })
+    }
+
+    /// The name of an interface of the present section.
+    pub(super) fn interface_name(&self, number: u32) -> Option<&str> {
+        self.interfaces.get(number as usize)?.name.as_deref()
+    }
+
+    /// Codes and values of options, up to their end, or to what cannot be one.
+    fn options<'b>(&self, mut bytes: &'b [u8]) -> impl Iterator<Item = (u16, &'b [u8])> {
+        std::iter::from_fn(move || {
+            let head = bytes.get(..4)?;
+            let (code, len) = (self.half(head, 0), usize::from(self.half(head, 2)));
+            let value = bytes.get(4..4 + len)?;
+            bytes = bytes.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
+            (code != OPTION_END).then_some((code, value))
+        })
     }
 
     /// A simple packet block: always of interface 0, no time, captured length from the snapshot
@@ -226,7 +258,15 @@ impl Interface {
         }
         let link = LinkType::from_number(self.link).ok_or(Problem::LinkType(self.link))?;
         let (len, wire_len) = without_check_sequence(captured, on_wire, self.fcs);
-        Ok(CapturedFrame { time, wire_len, link, start, len: len as usize })
+        Ok(CapturedFrame {
+            time,
+            wire_len,
+            link,
+            interface: Place::Described(0, None),
+            direction: None,
+            start,
+            len: len as usize,
+        })
     }
 
     /// Nanoseconds since the epoch; a time outside of what 64 bits hold becomes the nearest that

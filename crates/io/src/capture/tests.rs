@@ -146,6 +146,35 @@ fn pcapng_is_read_with_all_its_packet_blocks() {
 }
 
 #[test]
+fn frames_have_the_interface_and_direction_that_the_capture_tells() {
+    let mut b = Bytes::new(true);
+    b.section();
+    b.block(1, |b| b.u16(&[1, 0]).u32(&[0]).u16(&[2, 4]).raw(b"lan\0").u16(&[0, 0]));
+    b.block(1, |b| b.u16(&[276, 0]).u32(&[0]));
+    let flags = |b: &mut Bytes, value: u32| {
+        b.block(6, |b| b.u32(&[0, 0, 1, 1, 1]).raw(b"x\0\0\0").u16(&[2, 4]).u32(&[value]));
+    };
+    flags(&mut b, 1);
+    flags(&mut b, 0xff02);
+    flags(&mut b, 0);
+    let cooked = [8, 0, 0, 0, 0, 0, 0, 7, 0, 1, 4, 6, 2, 0, 0, 0, 0, 9, 0, 0, 0x45];
+    b.block(6, |b| b.u32(&[1, 0, 1, 21, 21]).raw(&cooked));
+    let mut capture = Capture::new("f", Cursor::new(b.out)).expect("a capture");
+    let lan = Interface::Described(0, Some("lan"));
+    for (interface, direction) in [
+        (lan, Some(Direction::In)),
+        (lan, Some(Direction::Out)),
+        (lan, None),
+        (Interface::Index(7), Some(Direction::Out)),
+    ] {
+        assert!(capture.advance().expect("well-formed"));
+        let frame = capture.frame();
+        assert_eq!((frame.interface, frame.direction), (interface, direction));
+    }
+    assert!(!capture.advance().expect("well-formed"));
+}
+
+#[test]
 fn each_pcapng_section_has_its_own_byte_order_and_interfaces() {
     let mut file = Vec::new();
     for big in [false, true] {
@@ -232,8 +261,9 @@ fn a_broken_capture_yields_earlier_frames_and_the_offset_of_the_damage() {
             "f: byte 0: the file ends inside the file header",
         ),
         (
-            Bytes::new(true).pcap(0xa1b2_3c4d, 113).out.clone(),
-            "f: byte 0: link type 113 is not supported (Ethernet 1, RAW 101, IPV4 228, IPV6 229 are)",
+            Bytes::new(true).pcap(0xa1b2_3c4d, 105).out.clone(),
+            "f: byte 0: link type 105 is not supported (Ethernet 1, RAW 101, LINUX_SLL 113, IPV4 228, \
+             IPV6 229, LINUX_SLL2 276 are)",
         ),
     ] {
         assert_eq!(read(file), (vec![], Some(message.to_owned())));

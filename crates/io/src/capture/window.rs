@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Read};
 
 /// Bytes asked of the source at a time. Large reads beat a mapping here: no page faults, the memory
 /// stays the same, and pipes work.
-const READ: usize = 256 << 10;
+pub(super) const READ: usize = 256 << 10;
 
 /// Part of a file in memory. The latest record stays readable until the next call that moves the
 /// window.

@@ -88,8 +88,10 @@ pub struct Options {
     pub optimize: bool,
     /// `--lint`: warnings about what is right, but hardly what was meant.
     pub lint: bool,
-    /// `-j`: listings are JSON.
+    /// `-j`: listings are JSON, and texts may be.
     pub json: bool,
+    /// Texts may be JSON, whatever listings are.
+    pub json_input: bool,
     /// `-a -s -t -n -y -p -T -S -N -u`
     pub format: Format,
     /// `-d`
@@ -246,10 +248,11 @@ impl<'a> Session<'a> {
         self.scope = scope;
     }
 
-    /// Runs a file by its name.
+    /// Runs a file by its name; `-` is standard input.
     pub fn run_file(&mut self, name: &str, ruleset: &mut Ruleset, now: u64) -> Outcome {
         match self.files.read(name) {
             Ok(text) => {
+                let name = if name == "-" { "/dev/stdin" } else { name };
                 self.run(Origin::File { name: name.to_string(), from: None }, text, ruleset, now)
             }
             Err(reason) => Outcome {
@@ -380,11 +383,11 @@ impl<'a> Session<'a> {
     /// evaluated.
     fn read(&mut self, run: &mut Run, source: &Source<'_>) -> Result<(Vec<Cmd>, bool), Stop> {
         let input = run.inputs.add(source.origin.clone(), source.text.clone());
-        let json =
-            if self.options.json { json::read(&source.text, input, &mut run.diags) } else { None };
+        let may_be_json = self.options.json || self.options.json_input;
+        let json = if may_be_json { json::read(&source.text, input, &mut run.diags) } else { None };
         let (mut cmds, in_one_go) = match json {
             Some(cmds) => {
-                run.document = Some(source.text.clone());
+                run.document = self.options.json.then(|| source.text.clone());
                 (cmds, false)
             }
             None => {

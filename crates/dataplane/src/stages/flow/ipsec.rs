@@ -511,7 +511,10 @@ impl Arriving {
             protocol::UDP if takes_udp => {
                 let datagram = udp::Header::new(rest)?;
                 let payload = datagram.payload();
-                if classify(payload) != Encapsulated::Esp {
+                // Over IPv6 it needs a checksum.
+                if classify(payload) != Encapsulated::Esp
+                    || to.is_ipv6() && datagram.checksum() == 0
+                {
                     return None;
                 }
                 let (spi, at) = (esp::Header::new(payload)?.spi(), kept.0 + udp::LEN);

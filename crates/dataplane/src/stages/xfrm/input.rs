@@ -9,11 +9,12 @@ use penstock_net::{LOOPBACK, RouteType};
 use penstock_packet::{Ct, Packet};
 use penstock_program::Hook;
 use penstock_wire::{esp, ethernet, ipv6, protocol, udp};
-use penstock_xfrm::{Direction, Encapsulated, Mode, SecPath, Stat, classify};
+use penstock_xfrm::{Direction, Encapsulated, Mode, SecPath, Stat, checksum_ok, classify};
 
 use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::ipsec::reason;
+use crate::reason::DropReason;
 use crate::route::Route;
 use crate::sink::Sink;
 use crate::worker::Worker;
@@ -65,6 +66,9 @@ impl<S: Sink> Worker<'_, S> {
                 None => self.xfrm_check_in(packet),
                 // The program that exchanges keys there has its own policy on its socket.
                 Some(Encapsulated::Other) => None,
+                Some(_) if !checksum_ok(packet.network(), kept) => {
+                    Some(self.end(DropReason::UdpChecksum, packet))
+                }
                 Some(Encapsulated::KeepAlive) => {
                     self.state.counters.taken += 1;
                     self.state.counters.absorbed += 1;

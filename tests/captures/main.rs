@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Captures as people make them: a router in the kernel forwards, translates, drops, rejects and
+//! speaks itself, while tcpdump watches its devices in several ways. From each of the captures,
+//! `penstock run` must come to what the kernel counted.
+//!
+//! Needs root, nft(8), tcpdump and Python; without them it is skipped, and says so.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+const PENSTOCK: &str = env!("CARGO_BIN_EXE_penstock");
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/captures").join(name)
+}
+
+/// Why there is nothing to compare with.
+fn unavailable() -> Option<&'static str> {
+    let runs = |name: &str, argument: &str| Command::new(name).arg(argument).output().is_ok();
+    let unshared = Command::new("unshare").args(["--net", "--mount", "true"]).status();
+    match unshared {
+        Ok(status) if status.success() => {}
+        _ => return Some("no right to make namespaces"),
+    }
+    [("nft", "--version"), ("tcpdump", "--version"), ("python3", "--version"), ("ping", "-V")]
+        .into_iter()
+        .find(|(name, argument)| !runs(name, argument))
+        .map(|(name, _)| name)
+}
+
+/// The packets and bytes of every counter, with the rule or object that it stands in.
+fn counters(listing: &str) -> Vec<(String, u64, u64)> {
+    let listing: Value = serde_json::from_str(listing).expect("a listing");
+    let mut all = Vec::new();
+    for object in listing["nftables"].as_array().into_iter().flatten() {
+        let mut add = |name: String, counter: &Value| {
+            if let (Some(packets), Some(bytes)) =
+                (counter["packets"].as_u64(), counter["bytes"].as_u64())
+            {
+                all.push((name, packets, bytes));
+            }
+        };
+        add(object["counter"]["name"].to_string(), &object["counter"]);
+        let rule = &object["rule"];
+        for expression in rule["expr"].as_array().into_iter().flatten() {
+            add(format!("{} handle {}", rule["chain"], rule["handle"]), &expression["counter"]);
+        }
+    }
+    all
+}
+
+/// Runs the captures of `place`. The listing with its counters, or the message.
+fn run(place: &Path, arguments: &[&str]) -> Result<(String, String), String> {
+    let mut run = Command::new(PENSTOCK);
+    run.current_dir(place).args(["run", "--net", "net.ip", "--rules", "rules.nft", "-j"]);
+    let output = run.args(arguments).output().expect("the program runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok((text(&output.stdout), text(&output.stderr))),
+        false => Err(text(&output.stderr)),
+    }
+}
+
+fn pipe(place: &Path, command: &str) {
+    let status = Command::new("sh").args(["-ec", command]).current_dir(place).status();
+    assert!(status.is_ok_and(|s| s.success()), "{command}");
+}
+
+#[test]
+fn every_form_of_capture_leads_to_what_the_kernel_counted() {
+    if let Some(reason) = unavailable() {
+        println!("SKIPPED: captures of a kernel: {reason}");
+        return;
+    }
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("captures");
+    let _ = std::fs::remove_dir_all(&place);
+    std::fs::create_dir_all(&place).expect("a directory");
+    std::fs::copy(source("rules.nft"), place.join("rules.nft")).expect("a copy");
+    let mut router = Command::new("unshare");
+    router.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--propagation=private"]);
+    router.arg("sh").arg(source("router.sh")).arg(&place).arg(source("traffic.py"));
+    let made = router.output().expect("unshare");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let log = std::fs::read_to_string(place.join("tcpdump.log")).expect("a log");
+    if log.lines().any(|l| l.ends_with("dropped by kernel") && !l.starts_with("0 ")) {
+        println!("SKIPPED: tcpdump lost frames");
+        return;
+    }
+    pipe(&place, "gzip -k lan.pcap; cat wan.pcap | gzip > wan-piped.pcap.gz");
+
+    let kernel = counters(&std::fs::read_to_string(place.join("kernel.json")).expect("counters"));
+    assert!(kernel.len() > 20 && kernel.iter().filter(|c| c.1 > 0).count() > 18, "{kernel:?}");
+    for reads in [
+        &["lan=lan.pcap", "wan=wan.pcap"][..],
+        &["lan=lan-nano.pcap", "wan=wan.pcap"],
+        &["lan=lan-short.pcap", "wan=wan-short.pcap"],
+        &["lan=lan.pcap.gz", "wan=wan-piped.pcap.gz"],
+        &["any.pcap"],
+        &["lan=any.pcap:lan", "wan=any.pcap:3"],
+    ] {
+        let (listing, summary) =
+            run(&place, &[&["--compare", "--read"], reads].concat()).expect("a run");
+        assert_eq!(counters(&listing), kernel, "{reads:?}\n{summary}");
+        for difference in ["sent otherwise", "only in the captures", "only here"] {
+            assert!(!summary.contains(difference), "{reads:?}\n{summary}");
+        }
+    }
+    for (reads, message) in [
+        (
+            &["lan=any.pcap"][..],
+            "any.pcap has frames of `lan` (index 2) and of `wan` (index 3): say which of them are \
+             meant, --read lan=any.pcap:NAME, or leave the device out, --read any.pcap",
+        ),
+        (
+            &["any-sll.pcap"],
+            "any-sll.pcap does not name its interfaces: --read DEV=any-sll.pcap says where its \
+             frames arrive",
+        ),
+        (&["lan=any-sll.pcap"], "this is a capture of several devices that does not say"),
+        (&["lan.pcap"], "lan.pcap does not name its interfaces"),
+    ] {
+        let error = run(&place, &[&["--read"], reads].concat()).expect_err(message);
+        assert!(error.contains(message), "{reads:?}\n{error}");
+    }
+}
