@@ -18,7 +18,7 @@ const ADDRESSES: usize = 100;
 /// Times of an address that a table keeps without a number of hits, and the most that it ever
 /// keeps (`XT_RECENT_MAX_NSTAMPS`).
 pub(crate) const FEWEST: u32 = 32;
-pub(crate) const MOST: u32 = 256;
+pub(crate) const MOST: u32 = 65_536;
 
 /// What a rule asks of a table, and does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub struct Recent {
     taken: AtomicBool,
     places: Box<[Place]>,
     /// Times of all places, by the logarithm of how many an address has.
-    times: [OnceLock<Box<[AtomicU64]>>; 9],
+    times: [OnceLock<Box<[AtomicU64]>>; 17],
     kept: AtomicU32,
     changes: AtomicU64,
     /// Bits of addresses that count.
@@ -90,7 +90,7 @@ impl Recent {
         let table = Recent {
             taken: AtomicBool::new(false),
             places: (0..ADDRESSES).map(|_| Place::default()).collect(),
-            times: [const { OnceLock::new() }; 9],
+            times: [const { OnceLock::new() }; 17],
             kept: AtomicU32::new(0),
             changes: AtomicU64::new(0),
             mask,

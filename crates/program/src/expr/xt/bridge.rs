@@ -44,18 +44,18 @@ fn ports(given: &Given<'_>, asked: Asked, at: usize, parts: &mut Vec<Part>) {
             parts.extend([transport(port, 2), range(&first, &last, inverted)]);
         }
     }
-    let bytes = info.bytes::<4>(at);
+    let (kinds, codes) = (info.bytes::<2>(at), info.bytes::<2>(at + 4));
     if let Some(inverted) = asked.of(ICMP) {
         let list = vec![
             transport(0, 1),
-            range(&bytes[..1], &bytes[1..2], false),
+            range(&kinds[..1], &kinds[1..], false),
             transport(1, 1),
-            range(&bytes[2..3], &bytes[3..], false),
+            range(&codes[..1], &codes[1..], false),
         ];
         parts.push(all(list, inverted));
     }
     if let Some(inverted) = asked.of(IGMP) {
-        parts.extend([transport(0, 1), range(&bytes[..1], &bytes[1..2], inverted)]);
+        parts.extend([transport(0, 1), range(&kinds[..1], &kinds[1..], inverted)]);
     }
 }
 
@@ -243,29 +243,30 @@ pub fn stp(given: &Given<'_>) -> Lowering {
     let info = given.info;
     let [asked, inverted] = info.u16s(STP_ASKED);
     let is = |bit: u16| (asked & bit != 0).then_some(inverted & bit != 0);
-    // LLC, and the protocol's number.
-    let mut parts = vec![network(6, 1), network(0, 5), equal(&[0x42, 0x42, 3, 0, 0], false)];
+    // LLC and the protocol's number, of which the kernel leaves out a byte: what it calls the type
+    // is the version, and all that follows begins a byte before it.
+    let mut parts = vec![network(0, 6), equal(&[0x42, 0x42, 3, 0, 0, 0], false)];
     if let Some(inverted) = is(TYPE) {
-        parts.extend([network(6, 1), equal(&[info.u8(0)], inverted)]);
+        parts.extend([network(5, 1), equal(&[info.u8(0)], inverted)]);
     }
     if asked & CONFIGURATION == 0 {
         return Ok(parts);
     }
-    let mut settings = vec![network(6, 1), equal(&[0], false), network(37, 1)];
+    parts.push(network(36, 1));
     if let Some(inverted) = is(FLAGS) {
-        settings.extend([network(7, 1), equal(&[info.u8(4)], inverted)]);
+        parts.extend([network(6, 1), equal(&[info.u8(4)], inverted)]);
     }
-    for (bit, at, field) in [(ROOT, 10, 10), (SENDER, 22, 36)] {
+    for (bit, at, field) in [(ROOT, 9, 10), (SENDER, 21, 36)] {
         if let Some(inverted) = is(bit) {
             let (value, bits) = (info.bytes::<6>(field), info.bytes::<6>(field + 6));
             let kept: Vec<u8> = value.iter().zip(bits).map(|(v, m)| v & m).collect();
-            settings.extend(masked(at, &kept, &bits, inverted));
+            parts.extend(masked(at, &kept, &bits, inverted));
         }
     }
     for number in STP_NUMBERS {
         if let Some(inverted) = is(number.bit) {
-            settings.push(network(number.at, number.len));
-            settings.push(match number.len {
+            parts.push(network(number.at, number.len));
+            parts.push(match number.len {
                 2 => in_ranges(vec![info.u16s(number.field).map(u16::to_be_bytes)], inverted)?,
                 _ => {
                     let ends = [info.u32(number.field), info.u32(number.field + 4)];
@@ -274,21 +275,18 @@ pub fn stp(given: &Given<'_>) -> Lowering {
             });
         }
     }
-    // Only configuration has settings; of anything else they are not asked.
-    let other = vec![network(6, 1), equal(&[0], true)];
-    parts.push(Part::AnyOf { of: vec![other, settings], inverted: false });
     Ok(parts)
 }
 
 /// Where `struct ebt_stp_info` says what is asked.
 const STP_ASKED: usize = 68;
 const STP_NUMBERS: [Number; 8] = [
-    Number { bit: 4, at: 8, len: 2, field: 6 },
-    Number { bit: 0x10, at: 16, len: 4, field: 24 },
-    Number { bit: 0x20, at: 20, len: 2, field: 32 },
-    Number { bit: 0x80, at: 28, len: 2, field: 48 },
-    Number { bit: 0x100, at: 30, len: 2, field: 52 },
-    Number { bit: 0x200, at: 32, len: 2, field: 56 },
-    Number { bit: 0x400, at: 34, len: 2, field: 60 },
-    Number { bit: 0x800, at: 36, len: 2, field: 64 },
+    Number { bit: 4, at: 7, len: 2, field: 6 },
+    Number { bit: 0x10, at: 15, len: 4, field: 24 },
+    Number { bit: 0x20, at: 19, len: 2, field: 32 },
+    Number { bit: 0x80, at: 27, len: 2, field: 48 },
+    Number { bit: 0x100, at: 29, len: 2, field: 52 },
+    Number { bit: 0x200, at: 31, len: 2, field: 56 },
+    Number { bit: 0x400, at: 33, len: 2, field: 60 },
+    Number { bit: 0x800, at: 35, len: 2, field: 64 },
 ];

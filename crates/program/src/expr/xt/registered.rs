@@ -78,6 +78,7 @@ const DCCP: u16 = 33;
 const ESP: u16 = 50;
 const AH: u16 = 51;
 const ICMPV6: u16 = 58;
+const IPCOMP: u16 = 108;
 const SCTP: u16 = 132;
 const MH: u16 = 135;
 const UDPLITE: u16 = 136;
@@ -132,6 +133,7 @@ const MATCHES: &[Registered] = &[
     row("icmp6", Of::Ip6, &[0]).protocols(&[ICMPV6]),
     row("ip", Of::Bridge, &[0]).protocols(&[ETH_IP]),
     row("ip6", Of::Bridge, &[0]).protocols(&[ETH_IPV6]),
+    row("ipcomp", Of::Both, &[0]).protocols(&[IPCOMP]),
     row("iprange", Of::Both, &[1]),
     row("ipv6header", Of::Ip6, &[0]),
     row("ipvs", Of::All, &[0]),
