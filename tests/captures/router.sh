@@ -39,6 +39,17 @@ ip -n client route add default via 198.18.1.1
 ip -n client route add default via 2001:db8:1::1
 ip -n server route add default via 2001:db8:2::1
 ip -n server route add 198.18.1.0/24 via 198.18.2.1
+# Neighbour discovery would go on between the end of the captures and that of the counters.
+for family in 2001:db8: fe80:; do
+    case $family in
+    fe80:) client=fe80::ff:fe00:102 server=fe80::ff:fe00:103 lan=fe80::ff:fe00:2 wan=fe80::ff:fe00:3 ;;
+    *) client=2001:db8:1::2 server=2001:db8:2::2 lan=2001:db8:1::1 wan=2001:db8:2::1 ;;
+    esac
+    ip -n router neigh add $client lladdr 02:00:00:00:01:02 dev lan
+    ip -n router neigh add $server lladdr 02:00:00:00:01:03 dev wan
+    ip -n client neigh add $lan lladdr 02:00:00:00:00:02 dev eth0
+    ip -n server neigh add $wan lladdr 02:00:00:00:00:03 dev eth0
+done
 
 # The router's network, as `ip -batch` lines.
 cat > net.ip <<NET
@@ -79,8 +90,9 @@ ip netns exec client python3 "$2" talk
 # The router talks, too.
 ip netns exec router ping -q -c 2 -i 0.2 198.18.2.2 > ping.log || :
 ip netns exec router python3 "$2" talk-as-router
-sleep 1
 ip netns exec router nft -j list ruleset > kernel.json
+# tcpdump gets frames up to a second late, and loses at its end what it has not got.
+sleep 1.5
 # shellcheck disable=SC2086
 kill -INT $captures
 # shellcheck disable=SC2086

@@ -69,6 +69,7 @@ def talk():
     for address in SERVER:
         for i in range(3):
             ask_tcp(address, 80, 300 + i)
+        ask_tcp(address, 80, 200_000)  # super-packets
         ask_tcp(address, 81, 1)  # nobody listens
         ask_tcp(address, 23, 1)  # dropped
         ask_tcp(address, 25, 1)  # rejected
@@ -87,6 +88,7 @@ def talk():
 def talk_as_router():
     for address in SERVER:
         ask_tcp(address, 80, 100)
+        ask_tcp(address, 80, 50_000)
         ask_udp(address, 53, b"from the router")
 
 

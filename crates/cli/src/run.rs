@@ -229,16 +229,15 @@ fn pump(
         }
         let Taken { which, frame, completed, .. } = taken;
         let failed = |e: &str| format!("Error: --read {}: {e}", counts[which].name());
-        let (port, link, bytes) = match output.entry(&taken, path.conntrack()).map_err(failed)? {
-            Entry::Enters(port, link, bytes) => (port, link, bytes),
+        let entering = match output.entry(&taken, path.conntrack()).map_err(failed)? {
+            Entry::Enters(entering) => entering,
             Entry::LeftOut(why) => {
                 counts[which].leave_out(why);
                 continue;
             }
         };
-        counts[which].count(&frame, completed, port);
-        let frame = penstock_io::Frame { link, bytes: &bytes, ..frame };
-        let arriving = port.arriving(&frame);
+        counts[which].count(&frame, completed, &entering);
+        let arriving = entering.arriving();
         if single || arriving.is_none_or(|frame| !burst.has_room(&frame)) {
             burst.send(path, output);
             output.failed()?;
@@ -247,8 +246,8 @@ fn pump(
         match arriving {
             Some(frame) if !single => burst.push(&frame),
             Some(_) | None => {
-                port.send(&frame, path, output)
-                    .map_err(|e| format!("Error: --read {}: {e}", counts[which].name()))?;
+                let sent = entering.send(path, output);
+                sent.map_err(|e| format!("Error: --read {}: {e}", counts[which].name()))?;
                 settle::settle(path, output, now);
                 output.failed()?;
             }

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use penstock_daemon::{err, errln, out};
-use penstock_dataplane::Engine;
+use penstock_dataplane::{Dataplane, Engine};
 use penstock_io::LinkType;
 use penstock_lang::datatype::Format;
 
-use crate::input::{Captures, Entry, InputPort, Inputs, Source, Trouble};
+use crate::input::{Captures, Entering, Entry, InputPort, Inputs, Source, Trouble};
 use crate::rules::NetNames;
 use crate::setup::Setup;
 use crate::tracer::Tracer;
@@ -56,7 +56,6 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
     let net = Arc::new(setup.network()?);
     let names = NetNames::new(&net);
-    let mut made = Vec::new();
     let none = Captures::default();
     let (captures, number) = match wanted {
         Wanted::Frame { captures, number } => (captures, *number),
@@ -71,28 +70,53 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
     let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine(Engine::Interpreter);
     let mut told = Told::new(Tracer::new(&ruleset.generation(), &names, Format::default(), start));
-    if let Wanted::Match { source, text } = wanted {
-        let port = InputPort::of(source, &net, setup.net())?;
-        let link = match source {
-            Source::Host => LinkType::Raw,
-            Source::Device(_) | Source::HostDevice(_) => LinkType::Ethernet,
-        };
-        let fields = Fields::parse(text, &names)?;
-        made = match port {
-            InputPort::Host => frame::ip(&fields)?,
-            InputPort::Device(device) | InputPort::HostDevice(device) => {
-                frame::ethernet(&fields, net.link(device).map(|l| l.mac).unwrap_or_default())?
-            }
-        };
-        let only = penstock_io::Frame::new(start, link, &made);
-        told.listen();
-        path.trace_all(true);
-        port.send(&only, &mut path, &mut told).map_err(|e| format!("Error: {e}"))?;
-        path.flush(&mut told);
-        return Ok(told.text());
+    match wanted {
+        Wanted::Match { source, text } => {
+            let entering = described(source, text, setup, &names, start)?;
+            told.listen();
+            path.trace_all(true);
+            entering.send(&mut path, &mut told).map_err(|e| format!("Error: {e}"))?;
+        }
+        Wanted::Frame { .. } | Wanted::Help => {
+            let watches = !captures.as_is;
+            frame_of(&mut inputs, number, watches, &mut path, &mut told)?;
+        }
     }
-    drop(made);
+    path.flush(&mut told);
+    Ok(told.text())
+}
+
+/// The packet that a text describes.
+fn described(
+    source: &Source,
+    text: &str,
+    setup: &Setup,
+    names: &NetNames<'_>,
+    time: u64,
+) -> Result<Entering<'static>, String> {
+    let net = names.net();
+    let port = InputPort::of(source, net, setup.net())?;
+    let fields = Fields::parse(text, names)?;
+    let (link, bytes) = match port {
+        InputPort::Host => (LinkType::Raw, frame::ip(&fields)?),
+        InputPort::Device(device) | InputPort::HostDevice(device) | InputPort::Stack(device) => {
+            let own = net.link(device).map(|l| l.mac).unwrap_or_default();
+            (LinkType::Ethernet, frame::ethernet(&fields, own)?)
+        }
+    };
+    Ok(Entering { port, time, link, bytes: bytes.into(), gso: None })
+}
+
+/// Sends the frames of captures up to the one with this number, and listens to that one.
+fn frame_of(
+    inputs: &mut Inputs<'_>,
+    number: u64,
+    watches: bool,
+    path: &mut Dataplane,
+    told: &mut Told<'_>,
+) -> Result<(), String> {
     let called: Vec<String> = (0..inputs.len()).map(|n| inputs.name(n)).collect();
+    let net = path.network().clone();
     let mut count = 0;
     while let Some(next) = inputs.next() {
         let taken = next.map_err(|trouble| match trouble {
@@ -100,30 +124,22 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
             Trouble::Unclear(message) => message,
         })?;
         count += 1;
-        let (which, frame) = (taken.which, taken.frame);
-        let outgoing = (!captures.as_is).then_some(&mut told.outgoing);
-        let entry = taken
-            .entry(&net, path.conntrack(), outgoing)
-            .map_err(|e| format!("Error: --read {}: {e}", called[which]))?;
-        let (port, link, bytes) = match entry {
-            Entry::Enters(port, link, bytes) => (port, link, bytes),
+        let failed = |e: &str| format!("Error: --read {}: {e}", called[taken.which]);
+        let outgoing = watches.then_some(&mut told.outgoing);
+        let entering = match taken.entry(&net, path.conntrack(), outgoing).map_err(failed)? {
+            Entry::Enters(entering) => entering,
             Entry::LeftOut(why) if count == number => {
                 return Err(format!("Error: frame {number} does not enter the path: {why}"));
             }
             Entry::LeftOut(_) => continue,
         };
-        let frame = penstock_io::Frame { link, bytes: &bytes, ..frame };
         if count == number {
             told.listen();
             path.trace_all(true);
         }
-        let sent = port.send(&frame, &mut path, &mut told);
-        if let Err(e) = sent {
-            return Err(format!("Error: --read {}: {e}", called[which]));
-        }
+        entering.send(path, told).map_err(failed)?;
         if count == number {
-            path.flush(&mut told);
-            return Ok(told.text());
+            return Ok(());
         }
     }
     Err(format!("Error: there is no frame {number}: the captures have {count}"))

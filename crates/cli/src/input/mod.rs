@@ -24,9 +24,10 @@ use penstock_wire::ethernet;
 pub use compare::Compare;
 pub use complete::Completed;
 use complete::complete;
-use outgoing::Sent;
 pub use outgoing::{LeftOut, Outgoing};
-pub use port::{InputPort, Source};
+use outgoing::{Sent, next_hop};
+use port::super_packet;
+pub use port::{Entering, InputPort, Source};
 pub use read::{Captures, Read};
 
 /// Several captures, their frames in the order of their times.
@@ -120,12 +121,14 @@ pub struct Taken<'a> {
     pub completed: Completed,
     /// Whether the capture may be of several devices that it does not tell apart.
     is_of_any: bool,
+    /// Whether the capture had another header in place of the Ethernet header.
+    is_cooked: bool,
 }
 
 /// How a frame enters the path.
 pub enum Entry<'a> {
-    /// By this port, as these bytes.
-    Enters(InputPort, LinkType, Cow<'a, [u8]>),
+    /// By a port.
+    Enters(Entering<'a>),
     /// Not at all.
     LeftOut(LeftOut),
 }
@@ -148,10 +151,22 @@ impl<'a> Taken<'a> {
         outgoing: Option<&mut Outgoing>,
     ) -> Result<Entry<'a>, &'static str> {
         let Frame { time, link, bytes, .. } = self.frame;
-        let enters = |port| Entry::Enters(port, link, Cow::Borrowed(bytes));
+        let enters_as = |port, link, bytes: Cow<'a, [u8]>| {
+            let gso = match port {
+                InputPort::Device(device) | InputPort::Stack(device) => {
+                    super_packet(net, device, &bytes)
+                }
+                InputPort::Host | InputPort::HostDevice(_) => None,
+            };
+            Entry::Enters(Entering { port, time, link, bytes, gso })
+        };
+        let enters = |port| enters_as(port, link, Cow::Borrowed(bytes));
         let Some(outgoing) = outgoing else {
             return Ok(match self.way {
-                Way::Port(port) => enters(port),
+                Way::Port(port) => {
+                    let bytes = Cow::Borrowed(bytes);
+                    Entry::Enters(Entering { port, time, link, bytes, gso: None })
+                }
                 Way::Sent(_) => Entry::LeftOut(LeftOut::Copy),
                 Way::Upper => Entry::LeftOut(LeftOut::Upper),
                 Way::Other => Entry::LeftOut(LeftOut::Other),
@@ -165,12 +180,17 @@ impl<'a> Taken<'a> {
             }
             Way::Port(port) => enters(port),
             Way::Sent(device) => match outgoing.what(net, conntrack, device, time, bytes) {
-                Sent::Packet(packet) => {
-                    Entry::Enters(InputPort::Host, LinkType::Raw, Cow::Borrowed(packet))
-                }
-                Sent::Raw => enters(InputPort::HostDevice(device)),
+                // The destination's link address is missing.
+                Sent::Packet(packet) if self.is_cooked => match next_hop(net, device, packet) {
+                    Some(to) => {
+                        let frame = [&to.0, bytes.get(to.0.len()..).unwrap_or_default()].concat();
+                        enters_as(InputPort::Stack(device), link, Cow::Owned(frame))
+                    }
+                    None => enters_as(InputPort::Host, LinkType::Raw, Cow::Borrowed(packet)),
+                },
+                Sent::Packet(_) | Sent::Raw => enters(InputPort::Stack(device)),
                 Sent::Forwarded(from, frame) => {
-                    Entry::Enters(InputPort::Device(from), LinkType::Ethernet, Cow::Owned(frame))
+                    enters_as(InputPort::Device(from), LinkType::Ethernet, Cow::Owned(frame))
                 }
                 Sent::LeftOut(LeftOut::Back) if self.is_of_any => return Err(OF_ANY),
                 Sent::LeftOut(why) => Entry::LeftOut(why),
@@ -240,12 +260,20 @@ impl<'n> Inputs<'n> {
         };
         let (mut frame, mut way, mut completed) = (frame, way, Completed::default());
         let is_of_any = frame.link == LinkType::Sll;
+        let is_cooked = is_of_any || frame.link == LinkType::Sll2;
         if let Way::Port(InputPort::Device(device)) = way {
             let own = self.net.link(device).map(|link| link.mac.0).unwrap_or_default();
             if let Some(cooked) = Cooked::parse(frame.link, frame.bytes) {
                 self.made.clear();
                 if !cooked.to_ethernet(own, &mut self.made) {
-                    return Some(Ok(Taken { which, frame, way: Way::Other, completed, is_of_any }));
+                    return Some(Ok(Taken {
+                        which,
+                        frame,
+                        way: Way::Other,
+                        completed,
+                        is_of_any,
+                        is_cooked,
+                    }));
                 }
                 let cut = frame.wire_len.saturating_sub(frame.bytes.len() as u32);
                 let wire_len = self.made.len() as u32 + cut;
@@ -266,7 +294,7 @@ impl<'n> Inputs<'n> {
                 (completed, frame.bytes) = (done, &self.whole);
             }
         }
-        Some(Ok(Taken { which, frame, way, completed, is_of_any }))
+        Some(Ok(Taken { which, frame, way, completed, is_of_any, is_cooked }))
     }
 }
 

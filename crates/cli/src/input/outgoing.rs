@@ -153,6 +153,25 @@ fn source_device(net: &Network, address: IpAddr) -> Option<u32> {
     net.link(oif).filter(|link| link.has_link_header() && !link.is_loopback()).map(|l| l.index)
 }
 
+/// The link address that the host sends a packet for an address to by a device, as far as routes
+/// and neighbours tell.
+pub fn next_hop(net: &Network, device: u32, packet: &[u8]) -> Option<ethernet::Mac> {
+    let dst = Fingerprint::of_packet(packet)?.dst;
+    let hit = match dst {
+        IpAddr::V4(a) => {
+            net.route4(&Flow4 { daddr: a.into(), oif: device, ..Flow4::default() }).ok()?
+        }
+        IpAddr::V6(a) => {
+            let flow = Flow6 { daddr: a.into(), oif: device, strict: true, ..Flow6::default() };
+            net.route6(&flow).ok()?
+        }
+    };
+    match hit.nexthop.gateway.unwrap_or(dst) {
+        IpAddr::V4(a) => net.neighbour4(device, a.into()),
+        IpAddr::V6(a) => net.neighbour6(device, a.into()),
+    }
+}
+
 /// The frame that a forwarded packet came in as: one hop earlier, from the neighbour to the device.
 fn frame_of(net: &Network, device: u32, src: IpAddr, packet: &[u8]) -> Vec<u8> {
     const UNKNOWN: ethernet::Mac = ethernet::Mac([2, 0, 0, 0, 0, 0]);

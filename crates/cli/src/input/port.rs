@@ -2,12 +2,16 @@
 
 //! Where frames enter the path.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
 use penstock_dataplane::{Dataplane, Frame, Sink};
 use penstock_io::{Cooked, LinkType};
 use penstock_net::Network;
+use penstock_packet::gso::Headers;
+use penstock_packet::{Gso, GsoKind};
+use penstock_wire::{ethernet, protocol};
 
 /// Where frames come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub enum InputPort {
     Host,
     /// From the host, raw on this device.
     HostDevice(u32),
+    /// From the host, which has routed it to this device.
+    Stack(u32),
 }
 
 impl InputPort {
@@ -71,52 +77,92 @@ impl InputPort {
             Source::HostDevice(name) => InputPort::HostDevice(device(name)?),
         })
     }
+}
 
-    /// A frame of a capture as one that arrives on a device, if this is such a way and it has a
-    /// link header.
-    pub fn arriving<'f>(self, frame: &penstock_io::Frame<'f>) -> Option<Frame<'f>> {
-        match self {
-            InputPort::Device(device) if frame.link == LinkType::Ethernet => {
-                Some(Frame { device, bytes: frame.bytes, time: frame.time })
-            }
-            InputPort::Device(_) | InputPort::Host | InputPort::HostDevice(_) => None,
+/// A frame of a capture on its way into the path.
+pub struct Entering<'a> {
+    /// Where it enters.
+    pub port: InputPort,
+    /// Nanoseconds since the epoch.
+    pub time: u64,
+    /// What the bytes begin with.
+    pub link: LinkType,
+    pub bytes: Cow<'a, [u8]>,
+    /// It is a super-packet.
+    pub gso: Option<Gso>,
+}
+
+impl Entering<'_> {
+    /// The frame as one that arrives on a device with others, if it is such a one.
+    pub fn arriving(&self) -> Option<Frame<'_>> {
+        match self.port {
+            InputPort::Device(_) if self.gso.is_none() => self.frame(),
+            InputPort::Device(_)
+            | InputPort::Host
+            | InputPort::HostDevice(_)
+            | InputPort::Stack(_) => None,
         }
     }
 
-    /// Sends a frame of a capture this way.
+    /// The frame, if it has an Ethernet header, with its device.
+    fn frame(&self) -> Option<Frame<'_>> {
+        let (InputPort::Device(device) | InputPort::HostDevice(device) | InputPort::Stack(device)) =
+            self.port
+        else {
+            return None;
+        };
+        let is_ethernet = self.link == LinkType::Ethernet;
+        is_ethernet.then_some(Frame { device, bytes: &self.bytes, time: self.time })
+    }
+
+    /// Sends it into the path.
     ///
     /// # Errors
     /// It has no link header, and would need one.
-    pub fn send<S: Sink>(
-        self,
-        frame: &penstock_io::Frame<'_>,
-        path: &mut Dataplane,
-        sink: &mut S,
-    ) -> Result<(), &'static str> {
-        if let Some(frame) = self.arriving(frame) {
-            path.receive([frame], sink);
-            return Ok(());
-        }
-        match self {
-            InputPort::HostDevice(device) if frame.link == LinkType::Ethernet => {
-                path.send_raw(device, frame.bytes, frame.time, sink);
-            }
-            InputPort::Host => path.send_host(ip_packet(frame), frame.time, sink),
-            InputPort::Device(_) | InputPort::HostDevice(_) => {
+    pub fn send<S: Sink>(&self, path: &mut Dataplane, sink: &mut S) -> Result<(), &'static str> {
+        match (self.port, self.frame(), self.gso) {
+            (InputPort::Host, ..) => path.send_host(self.ip_packet(), self.time, sink),
+            (_, None, _) => {
                 return Err("IP packets without a link header cannot be frames of a device");
+            }
+            (InputPort::Device(_), Some(frame), Some(gso)) => path.receive_super(frame, gso, sink),
+            (InputPort::Device(_), Some(frame), None) => path.receive([frame], sink),
+            (InputPort::Stack(_), Some(frame), gso) => path.send_from_host(frame, gso, sink),
+            (InputPort::HostDevice(device), Some(frame), _) => {
+                path.send_raw(device, frame.bytes, frame.time, sink)
             }
         }
         Ok(())
     }
-}
 
-/// The IP packet of a frame: a link header before it is passed over.
-fn ip_packet<'a>(frame: &penstock_io::Frame<'a>) -> &'a [u8] {
-    match frame.link {
-        LinkType::Ethernet => frame.bytes.get(penstock_wire::ethernet::LEN..).unwrap_or_default(),
-        LinkType::Raw | LinkType::Ipv4 | LinkType::Ipv6 => frame.bytes,
-        LinkType::Sll | LinkType::Sll2 => {
-            Cooked::parse(frame.link, frame.bytes).map_or(&[], |cooked| cooked.payload)
+    /// The IP packet: a link header before it is passed over.
+    fn ip_packet(&self) -> &[u8] {
+        match self.link {
+            LinkType::Ethernet => self.bytes.get(ethernet::LEN..).unwrap_or_default(),
+            LinkType::Raw | LinkType::Ipv4 | LinkType::Ipv6 => &self.bytes,
+            LinkType::Sll | LinkType::Sll2 => {
+                Cooked::parse(self.link, &self.bytes).map_or(&[], |cooked| cooked.payload)
+            }
         }
     }
+}
+
+/// How a frame is segmented that is longer than the MTU of its device: receive offload, or the
+/// stack that sent it, has put segments together. `None` for all others. Segments are as long as
+/// the MTU allows, since captures do not tell how long they were.
+pub fn super_packet(net: &Network, device: u32, frame: &[u8]) -> Option<Gso> {
+    let mtu = net.link(device)?.mtu as usize;
+    if frame.len() <= mtu {
+        return None;
+    }
+    let headers = Headers::of_frame(frame)?;
+    if headers.end - headers.network <= mtu {
+        return None;
+    }
+    let size = mtu.checked_sub(headers.payload - headers.network).filter(|size| *size > 0)?;
+    let kind = match headers.protocol {
+        protocol::TCP => GsoKind::Tcp,
+        _ => GsoKind::Udp,
+    };
+    Some(Gso { size: u16::try_from(size).ok()?, kind })
 }

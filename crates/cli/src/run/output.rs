@@ -15,6 +15,7 @@ use penstock_dataplane::{
 use penstock_files::Access;
 use penstock_io::{CaptureWriter, LinkType};
 use penstock_net::{Link, Network};
+use penstock_packet::gso::{Headers, segments};
 use penstock_packet::{Meta, Packet};
 use penstock_print::drops::words;
 
@@ -63,6 +64,8 @@ pub struct Output<'n> {
     outgoing: Option<Outgoing>,
     /// What is sent, held against the captures.
     compare: Option<Compare>,
+    /// A segment of a super-packet.
+    segment: Vec<u8>,
     /// Trace lines that are still to be printed.
     lines: String,
     error: Option<String>,
@@ -95,6 +98,7 @@ impl<'n> Output<'n> {
             queues: Queues::default(),
             outgoing: None,
             compare: None,
+            segment: Vec::new(),
             lines: String::new(),
             error: None,
         }
@@ -240,11 +244,17 @@ impl Sink for Output<'_> {
             compare.here(index, meta.time, frame);
         }
         let Some(Some(device)) = self.devices.get_mut(index as usize) else { return };
-        device.frames += 1;
-        if let Some(writer) = &mut device.writer
-            && let Err(e) = writer.write(meta.time, frame)
-        {
-            self.error = Some(format!("Error: {}.pcap: {e}", device.name));
+        let mut write = |frame: &[u8]| {
+            device.frames += 1;
+            if let Some(writer) = &mut device.writer
+                && let Err(e) = writer.write(meta.time, frame)
+            {
+                self.error = Some(format!("Error: {}.pcap: {e}", device.name));
+            }
+        };
+        match meta.gso.zip(Headers::of_frame(frame)) {
+            Some((gso, headers)) => segments(frame, headers, gso, &mut self.segment, write),
+            None => write(frame),
         }
     }
 

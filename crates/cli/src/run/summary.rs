@@ -10,7 +10,7 @@ use penstock_dataplane::Counters;
 use penstock_io::Frame;
 
 use super::output::Output;
-use crate::input::{Completed, InputPort, LeftOut};
+use crate::input::{Completed, Entering, InputPort, LeftOut};
 
 /// A capture that was read.
 pub struct Input {
@@ -22,6 +22,8 @@ pub struct Input {
     lengths: u64,
     /// Those with checksums that their sender left to its device.
     checksums: u64,
+    /// Super-packets.
+    supers: u64,
     /// Those that the host sent.
     host: u64,
     left_out: BTreeMap<LeftOut, u64>,
@@ -37,6 +39,7 @@ impl Input {
             cut: 0,
             lengths: 0,
             checksums: 0,
+            supers: 0,
             host: 0,
             left_out: BTreeMap::new(),
         }
@@ -53,12 +56,13 @@ impl Input {
     }
 
     /// Counts a frame that enters by a port.
-    pub fn count(&mut self, frame: &Frame<'_>, completed: Completed, port: InputPort) {
-        self.host += u64::from(!matches!(port, InputPort::Device(_)));
+    pub fn count(&mut self, frame: &Frame<'_>, completed: Completed, entering: &Entering<'_>) {
+        self.host += u64::from(!matches!(entering.port, InputPort::Device(_)));
         self.frames += 1;
         self.bytes += frame.bytes.len() as u64;
         let is_cut = !completed.length && frame.wire_len as usize > frame.bytes.len();
         self.cut += u64::from(is_cut);
+        self.supers += u64::from(entering.gso.is_some());
         self.lengths += u64::from(completed.length);
         self.checksums += u64::from(completed.checksum);
     }
@@ -130,6 +134,14 @@ impl fmt::Display for Summary<'_> {
                 f,
                 "note: {lengths} frames are not whole in their capture, and end in zeros here: \
                  rules that look into their payload do not see it"
+            )?;
+        }
+        let supers = sum(|i| i.supers);
+        if supers != 0 {
+            writeln!(
+                f,
+                "note: {supers} frames are longer than the MTU, as offload puts them together: \
+                 they pass as one and are cut when they leave"
             )?;
         }
         if checksums != 0 {
