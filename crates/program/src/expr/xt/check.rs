@@ -78,7 +78,7 @@ impl Xt {
         let wrong = match &*self.name {
             "addrtype" if self.rev == 1 => {
                 let (input, output) = (info.u32(4) & 4 != 0, info.u32(4) & 8 != 0);
-                input && output || output && incoming || input && outgoing
+                output && (input || incoming) || input && outgoing
             }
             // Neither a path nor a class, or both.
             "cgroup" if self.rev > 0 => (info.u8(0) != 0) == (info.u8(1) != 0),
