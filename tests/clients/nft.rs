@@ -63,6 +63,40 @@ fn a_ruleset_is_listed_as_by_penstock_nft_and_by_the_kernel() {
 }
 
 #[test]
+fn chains_are_listed_at_their_hooks() {
+    if !has("nft") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (state, file) = (scratch.state(), scratch.file("rules.nft"));
+    let rules = "
+        table inet t {
+            chain a { type filter hook input priority 0; }
+            chain b { type filter hook input priority -5; }
+            chain c { type nat hook postrouting priority srcnat; }
+            chain d { }
+        }
+        table ip i { chain a { type filter hook input priority 0; }; }
+        table arp a { chain f { type filter hook output priority 7; }; }
+        table bridge b { chain f { type filter hook forward priority 7; }; }
+        table ip dormant { flags dormant; chain a { type filter hook forward priority 0; }; }
+        table netdev n { chain i { type filter hook ingress device lo priority 3; }; }";
+    std::fs::write(&file, rules).expect("a file");
+    assert_eq!(left(exec(&state).args(["nft", "-f"]).arg(&file)).status, Some(0));
+    for family in ["ip", "ip6", "arp", "bridge"] {
+        let words = ["list", "hooks", family];
+        let real = left(exec(&state).arg("nft").args(words));
+        let own = left(penstock().args(["nft", "--state"]).arg(&state).args(words));
+        assert_eq!(real, own, "{family}");
+        assert!(real.stdout.contains("[nf_tables]"), "{family}");
+    }
+    let real = left(exec(&state).args(["nft", "list", "hooks"]));
+    assert!(real.stdout.contains(" chain ip i a [nf_tables]"), "{real:?}");
+    let real = left(exec(&state).args(["nft", "list", "hooks", "netdev", "device", "lo"]));
+    assert!(real.stdout.contains("+0000000003 chain netdev n i [nf_tables]"), "{real:?}");
+}
+
+#[test]
 fn commands_answer_as_on_the_kernel() {
     if !has("nft") {
         return;

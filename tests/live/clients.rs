@@ -300,7 +300,8 @@ random.seed(int(sys.argv[1]))
 sock.send(message(0x10, 1, 0, 10) + table)
 for _ in range(600):
     body = random.randbytes(random.randrange(0, 200))
-    kind = 0xA00 | random.randrange(0, 34)
+    subsystem, most = random.choice([(10, 34), (1, 8), (2, 4), (3, 5), (4, 3), (11, 2), (12, 2)])
+    kind = subsystem << 8 | random.randrange(0, most)
     inner = message(kind, random.randrange(0, 0x1000) | 1, random.choice([0, 1, 2, 7, 10]), 0, body)
     sent = random.choice([inner, batch(inner), batch(table, inner), random.randbytes(90), inner[:-3], inner + inner])
     try:

@@ -28,6 +28,7 @@ mod net;
 mod nexthops;
 mod offload;
 mod on_death;
+mod packets;
 mod policies;
 mod programs;
 mod queues;

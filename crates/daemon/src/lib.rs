@@ -19,6 +19,7 @@
 //! | `start` | devices become ports, and threads begin |
 //! | `server` | the server on the control socket, and metrics over HTTP |
 //! | `evaluator` | processes without rights, which read rule texts |
+//! | `packet_listeners` | programs with netfilter sockets that packets of queues and logs go to |
 //! | `connections` | connections of all workers, as ctnetlink reads and changes them |
 //! | `kernel_sync` | the thread that keeps the network in step with the kernel's |
 //! | `guardian` | the process that gives the devices back when this one dies |
@@ -30,7 +31,7 @@
 //! | `worker` | a thread that does packets |
 //! | `requests` | what threads ask of each other |
 //! | `offload` | flows and chains that devices do themselves |
-//! | [`probe`], `queues`, `broadcast`, `connection_events` | what leaves a worker for captures, programs, watchers |
+//! | [`probe`], `queues`, `loggers`, `packet_line`, `broadcast`, `connection_events` | what leaves a worker for captures, programs, watchers |
 //! | `devices` | devices are taken, opened, and given back |
 //! | `namespace_lock` | one dataplane after the other in a network namespace |
 //! | [`control`] | the control socket: addresses, messages, clients, rights |
@@ -57,9 +58,12 @@ mod guardian;
 mod keep;
 mod kernel_sync;
 mod lines;
+mod loggers;
 mod memory;
 mod namespace_lock;
 mod offload;
+mod packet_line;
+mod packet_listeners;
 mod preflight;
 pub mod probe;
 mod queue_server;

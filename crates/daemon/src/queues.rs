@@ -12,21 +12,47 @@ use std::sync::{Arc, Mutex, PoisonError};
 use penstock_conntrack::Direction;
 use penstock_dataplane::{QueueAnswer, QueueRecord, QueueVerdict, Queued};
 use penstock_io::queue::{self, Answer, Connection, Message, Open, Verdict};
+use penstock_nfnetlink::of_connection;
 use penstock_packet::Packet;
 use penstock_program::Hook;
 
 use crate::clock;
+use crate::packet_line::{self, Given};
 
 /// Packets on their way to a program, whatever it asks for.
 pub(crate) const MOST: usize = 1 << 16;
 /// Bytes of packets that a program has not answered.
 const MOST_BYTES: usize = 64 << 20;
 
+/// What a program wants of packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    /// It takes packets; otherwise they are dropped.
+    pub(crate) takes: bool,
+    /// Packets that find no room pass by; otherwise they are dropped.
+    pub(crate) fail_open: bool,
+    /// Bytes of each packet, from the network header on.
+    pub(crate) copy: u32,
+    /// How many packets may wait.
+    pub(crate) length: u32,
+    /// It gets to know the connections of packets.
+    pub(crate) connection: bool,
+}
+
+/// Where packets for a program go.
+#[derive(Clone, Debug)]
+enum Way {
+    /// To the thread that writes to its stream.
+    Stream(SyncSender<Message>),
+    /// To the thread that writes to its netfilter socket, which has a port id.
+    Socket(u32, SyncSender<packet_line::Packet>),
+}
+
 /// A program that listens, for all workers.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    open: Open,
-    to: SyncSender<Message>,
+    wishes: Wishes,
+    way: Way,
     /// Number of the packet that it was given last; held while it is given one, so that they come
     /// in the order of their numbers.
     last: Arc<Mutex<u64>>,
@@ -39,8 +65,24 @@ pub(crate) struct Program {
 impl Program {
     /// A program that has opened its queue; `to` leads to the thread that writes to it.
     pub(crate) fn new(open: Open, to: SyncSender<Message>) -> Self {
+        let Open { fail_open, copy, length, .. } = open;
+        let wishes = Wishes { takes: true, fail_open, copy, length, connection: false };
+        Program::of(wishes, Way::Stream(to))
+    }
+
+    /// A program with a netfilter socket, which has a port id; `to` leads to the thread that writes
+    /// to it.
+    pub(crate) fn of_socket(
+        wishes: Wishes,
+        port: u32,
+        to: SyncSender<packet_line::Packet>,
+    ) -> Self {
+        Program::of(wishes, Way::Socket(port, to))
+    }
+
+    fn of(wishes: Wishes, way: Way) -> Self {
         let (last, waiting, bytes) = Default::default();
-        Program { open, to, last, waiting, bytes }
+        Program { wishes, way, last, waiting, bytes }
     }
 
     /// Packets without answer.
@@ -62,19 +104,34 @@ pub(crate) struct Listener {
 impl Listener {
     /// Gives a packet to the program.
     fn send(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
-        let Program { open, to, last, waiting, bytes } = &self.program;
-        let full = if open.fail_open { Queued::PassedBy } else { Queued::Full };
+        let Program { wishes, way, last, waiting, bytes } = &self.program;
+        if !wishes.takes {
+            return Queued::Full;
+        }
+        let full = if wishes.fail_open { Queued::PassedBy } else { Queued::Full };
         // What is held is the packet, and what goes to the program.
         let len = packet.network().len() * 2;
         let fits = bytes.load(Relaxed) + len <= MOST_BYTES;
-        if !fits || waiting.load(Relaxed) >= (open.length as usize).min(MOST) {
+        if !fits || waiting.load(Relaxed) >= (wishes.length as usize).min(MOST) {
             return full;
         }
-        let mut packet = Box::new(queue_packet(record, packet, open.copy));
+        let mut given = Box::new(queue_packet(record, packet, wishes.copy));
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-        packet.id = last.wrapping_add(1);
-        let id = packet.id;
-        if to.try_send(Message::Packet(packet)).is_err() {
+        given.id = last.wrapping_add(1);
+        let id = given.id;
+        let sent = match way {
+            Way::Stream(to) => to.try_send(Message::Packet(given)).is_ok(),
+            Way::Socket(port, to) => {
+                let connection = record.connection.as_ref().filter(|_| wishes.connection);
+                let connection = connection.map(|connection| {
+                    (Box::new(of_connection(connection)), packet.meta.ct.info as u8)
+                });
+                let gso = packet.meta.gso.is_some();
+                let given = Given { port: *port, packet: given, connection, gso };
+                to.try_send(packet_line::Packet::Queued(given)).is_ok()
+            }
+        };
+        if !sent {
             return full;
         }
         *last = id;
@@ -113,6 +170,13 @@ impl Listeners {
         self.0.extend(opened.map(|program| Listener { num, program, waiting: BTreeMap::new() }));
     }
 
+    /// A program wants something else of the packets of its queue.
+    pub(crate) fn wish(&mut self, num: u16, wishes: Wishes) {
+        for listener in self.0.iter_mut().filter(|listener| listener.num == num) {
+            listener.program.wishes = wishes;
+        }
+    }
+
     /// Gives a packet to who listens.
     pub(crate) fn send(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
         match self.0.iter_mut().find(|l| l.num == record.queue) {
@@ -136,7 +200,18 @@ pub fn queue_answer(answer: &Answer) -> QueueAnswer<'_> {
         Verdict::Repeat => QueueVerdict::Repeat,
         Verdict::Stop => QueueVerdict::Stop,
     };
-    QueueAnswer { verdict, mark: answer.mark, payload: answer.payload.as_deref() }
+    QueueAnswer { verdict, mark: answer.mark, priority: None, payload: answer.payload.as_deref() }
+}
+
+/// The kernel's number of a hook (`NF_INET_*`).
+pub(crate) fn hook_number(hook: Hook) -> u8 {
+    match hook {
+        Hook::Prerouting | Hook::Ingress => 0,
+        Hook::Input => 1,
+        Hook::Forward => 2,
+        Hook::Output | Hook::Egress => 3,
+        Hook::Postrouting => 4,
+    }
 }
 
 /// A packet as a program sees it, with `copy` bytes from the network header on.
@@ -158,13 +233,7 @@ pub fn queue_packet(record: &QueueRecord<'_>, packet: &Packet, copy: u32) -> que
         time: clock::wall_time(meta.time),
         queue: record.queue,
         protocol: meta.protocol,
-        hook: match record.context.hook {
-            Hook::Prerouting | Hook::Ingress => 0,
-            Hook::Input => 1,
-            Hook::Forward => 2,
-            Hook::Output | Hook::Egress => 3,
-            Hook::Postrouting => 4,
-        },
+        hook: hook_number(record.context.hook),
         family: record.context.family as u8,
         mark: meta.mark,
         priority: meta.priority,

@@ -430,7 +430,8 @@ impl Dataplane {
 
     /// The listener of a queue is gone: packets that wait there are dropped, as in the kernel.
     pub fn close_queue<S: Sink>(&mut self, queue: u16, time: u64, sink: &mut S) {
-        let answer = QueueAnswer { verdict: QueueVerdict::Drop, mark: None, payload: None };
+        let answer =
+            QueueAnswer { verdict: QueueVerdict::Drop, mark: None, priority: None, payload: None };
         for id in self.state.queues.of(queue) {
             // It was there a moment ago.
             let _ = self.verdict(id, &answer, time, sink);

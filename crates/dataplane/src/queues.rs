@@ -45,6 +45,8 @@ pub struct QueueAnswer<'a> {
     pub verdict: QueueVerdict,
     /// Its new mark.
     pub mark: Option<u32>,
+    /// Its new priority.
+    pub priority: Option<u32>,
     /// New bytes from the network header on, at most 65535; the listener has made lengths and
     /// checksums right.
     pub payload: Option<&'a [u8]>,

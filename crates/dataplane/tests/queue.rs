@@ -67,7 +67,7 @@ impl Listener {
     }
 
     fn verdict(&mut self, path: &mut Dataplane, verdict: QueueVerdict) -> Vec<String> {
-        self.answer(path, &QueueAnswer { verdict, mark: None, payload: None })
+        self.answer(path, &QueueAnswer { verdict, mark: None, priority: None, payload: None })
     }
 
     /// Answers the oldest packet.
@@ -179,7 +179,7 @@ fn an_accepted_packet_continues_after_its_chain_at_every_hook() {
 }
 
 fn answer(verdict: QueueVerdict) -> QueueAnswer<'static> {
-    QueueAnswer { verdict, mark: None, payload: None }
+    QueueAnswer { verdict, mark: None, priority: None, payload: None }
 }
 
 #[test]
@@ -204,8 +204,12 @@ fn a_verdict_may_change_mark_bytes_and_queue() {
         (Ipv4::new("198.18.0.7", "198.19.0.9") / Udp::new(1, 2) / payload([7; 900])).build();
     listener.receive(&mut path, "wan", &udp());
     listener.seen.frames.clear();
-    let new =
-        QueueAnswer { verdict: QueueVerdict::Accept, mark: Some(9), payload: Some(&elsewhere) };
+    let new = QueueAnswer {
+        verdict: QueueVerdict::Accept,
+        mark: Some(9),
+        priority: None,
+        payload: Some(&elsewhere),
+    };
     let lines = listener.answer(&mut path, &new);
     assert!(lines[0].starts_with("lan: to b7") && lines[0].contains("198.19.0.9"), "{lines:?}");
     assert_eq!(listener.seen.frames[0].1.len(), 14 + elsewhere.len());

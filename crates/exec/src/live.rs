@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use penstock_daemon::control::exec::Connection;
 use penstock_daemon::control::netfilter::{self, Datagram, Recipient};
 use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
-use penstock_nfnetlink::Client;
+use penstock_nfnetlink::{Client, asks_for_packets};
 use penstock_ruleset::Errno;
 
 /// Messages of the dataplane that are heard before programs are told of them: where much happens to
@@ -28,6 +28,8 @@ struct Socket {
     /// Options of level `SOL_NETLINK`, a bit for each number.
     options: u32,
     may_change: bool,
+    /// It has asked for packets of queues or logs.
+    wants_packets: bool,
 }
 
 /// Answers programs from the dataplane of the network namespace.
@@ -40,6 +42,8 @@ pub struct LiveService {
     events: Option<OwnedFd>,
     /// The groups that sockets are members of, group 1 in the lowest bit.
     groups: u32,
+    /// Datagrams for single sockets.
+    direct: Vec<(SocketId, Vec<u8>)>,
     /// The network namespace; `None` for that of the process.
     namespace: Option<OwnedFd>,
 }
@@ -79,6 +83,25 @@ impl LiveService {
         self.connection.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
+    /// What goes to whom.
+    fn sorted(&mut self, all: Vec<Datagram>) -> Answers {
+        let mut answers = Answers::default();
+        for Datagram { to, bytes: datagram } in all {
+            match to {
+                Recipient::Sender => answers.datagrams.push(datagram),
+                Recipient::Others(group) => {
+                    answers.notifications.push(Notification { group, datagram })
+                }
+                Recipient::All(group) => answers.before.push(Notification { group, datagram }),
+                Recipient::Port(port) => {
+                    let socket = self.sockets.iter().find(|(_, socket)| socket.port == port);
+                    self.direct.extend(socket.map(|(id, _)| (*id, datagram)));
+                }
+            }
+        }
+        answers
+    }
+
     /// Forgets a connection that is broken: sockets that are members of groups may have missed
     /// something.
     fn broken(&mut self, before: &mut Vec<Datagram>) {
@@ -114,21 +137,6 @@ fn watch(events: &OwnedFd, connection: &Connection) -> io::Result<()> {
     }
 }
 
-/// What goes to whom.
-fn sorted(all: Vec<Datagram>) -> Answers {
-    let mut answers = Answers::default();
-    for Datagram { to, bytes: datagram } in all {
-        match to {
-            Recipient::Sender => answers.datagrams.push(datagram),
-            Recipient::Others(group) => {
-                answers.notifications.push(Notification { group, datagram })
-            }
-            Recipient::All(group) => answers.before.push(Notification { group, datagram }),
-        }
-    }
-    answers
-}
-
 impl Service for LiveService {
     fn start(&mut self) -> io::Result<Option<BorrowedFd<'_>>> {
         self.events = Some(epoll()?);
@@ -150,7 +158,7 @@ impl Service for LiveService {
             Ok(_) => {}
             Err(_) => self.connection = None,
         }
-        sorted(told).before
+        self.sorted(told).before
     }
 
     fn elsewhere(&mut self, namespace: OwnedFd) -> Option<Box<dyn Service>> {
@@ -183,10 +191,9 @@ impl Service for LiveService {
     }
 
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers {
-        let Some(Socket { port, receives_into, options, may_change }) = self.sockets.get(&socket)
-        else {
-            return Answers::default();
-        };
+        let Some(socket) = self.sockets.get_mut(&socket) else { return Answers::default() };
+        socket.wants_packets |= asks_for_packets(request.datagram);
+        let Socket { port, receives_into, options, may_change, .. } = socket;
         let port = *port;
         let asked = netfilter::Request {
             port,
@@ -215,11 +222,24 @@ impl Service for LiveService {
                 told.extend(refused.into_iter().map(|bytes| Datagram { to, bytes }));
             }
         }
-        sorted(told)
+        self.sorted(told)
     }
 
     fn close(&mut self, socket: SocketId) -> Answers {
-        self.sockets.remove(&socket);
-        Answers::default()
+        let Some(closed) = self.sockets.remove(&socket) else { return Answers::default() };
+        let mut told = Vec::new();
+        if closed.wants_packets
+            && let Some(connection) = &mut self.connection
+        {
+            match connection.closed(closed.port) {
+                Ok(mut datagrams) => told.append(&mut datagrams),
+                Err(_) => self.broken(&mut told),
+            }
+        }
+        self.sorted(told)
+    }
+
+    fn take_direct(&mut self) -> Vec<(SocketId, Vec<u8>)> {
+        std::mem::take(&mut self.direct)
     }
 }

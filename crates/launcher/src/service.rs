@@ -71,6 +71,13 @@ pub trait Service: Send {
         Vec::new()
     }
 
+    /// Takes datagrams for single sockets, which no request of theirs is answered by. Comes after
+    /// [`Service::look`] and [`Service::receive`]. An empty one says that the socket has missed some:
+    /// its next receive returns `ENOBUFS`.
+    fn take_direct(&mut self) -> Vec<(SocketId, Vec<u8>)> {
+        Vec::new()
+    }
+
     /// A program opens a socket in another network namespace than the launcher's. Returns what
     /// answers there, which is started and told of sockets as this service is; `None` for the
     /// kernel. Port ids and groups are those of a namespace.

@@ -390,6 +390,7 @@ impl Sockets {
             let answers = service.close(socket.id);
             self.notify(space, None, answers.before);
             self.notify(space, None, answers.notifications);
+            self.deliver(space);
         }
         if socket.groups != 0 {
             self.look(space);
@@ -467,6 +468,7 @@ impl Sockets {
         let service = self.service(space).ok_or(libc::EBADF)?;
         let Answers { before, datagrams, notifications } = service.receive(id, &request);
         self.notify(space, None, before);
+        self.deliver(space);
         let socket = self.sockets.get_mut(&inode).ok_or(libc::EBADF)?;
         if !datagrams.is_empty() {
             self.touched.push(inode);
@@ -485,6 +487,27 @@ impl Sockets {
         let Some(service) = self.service(space) else { return };
         let notifications = service.look(listened);
         self.notify(space, None, notifications);
+        self.deliver(space);
+    }
+
+    /// Gives single sockets of a network namespace what is for them.
+    fn deliver(&mut self, space: u64) {
+        let Some(service) = self.service(space) else { return };
+        for (id, bytes) in service.take_direct() {
+            let Some((inode, socket)) = self.sockets.iter_mut().find(|(_, s)| s.id == id) else {
+                continue;
+            };
+            if bytes.is_empty() || socket.backlog_bytes > MOST_BACKLOG {
+                if !socket.flags.has(sys::NETLINK_NO_ENOBUFS) {
+                    socket.error = libc::ENOBUFS;
+                }
+            } else {
+                socket.queue(Datagram { group: 0, bytes });
+            }
+            if !self.touched.contains(inode) {
+                self.touched.push(*inode);
+            }
+        }
     }
 
     /// Changes the groups of a socket.

@@ -10,6 +10,7 @@ use penstock_ruleset::transaction::Applied;
 use penstock_ruleset::{Change, Errno, Error, Generation, Ruleset, Transaction};
 
 use crate::connections::Connections;
+use crate::packets::PacketListeners;
 use crate::process::Process;
 
 /// Why a batch was not committed.
@@ -68,6 +69,12 @@ pub trait Backend {
     /// The connections that requests read and change. Without them the subsystems for connections
     /// are refused with `EINVAL`, as by a kernel without them.
     fn connections(&mut self) -> Option<&mut dyn Connections> {
+        None
+    }
+
+    /// What listens to packets of queues and logs. Without it the subsystems for packets are refused
+    /// with `EINVAL`, as by a kernel without them.
+    fn packets(&mut self) -> Option<&mut dyn PacketListeners> {
         None
     }
 

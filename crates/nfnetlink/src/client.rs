@@ -10,7 +10,7 @@ use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags}
 use crate::nf_tables::{self, Dump, Get, Stamp};
 use crate::process::Process;
 use crate::socket::{Answers, Notification, Socket};
-use crate::{Backend, batch, compat};
+use crate::{Backend, batch, compat, hooks, packets};
 
 /// Options of level `SOL_NETLINK` that change what is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,6 +248,23 @@ impl Client {
             ctnetlink::SUBSYSTEM | ctnetlink::SUBSYSTEM_EXP => {
                 return self.connections(message, from, backend, to);
             }
+            hooks::SUBSYSTEM => {
+                let generation = backend.generation();
+                let datagrams = hooks::dump(message, &generation, self.port, self.receive_buffer)?;
+                to.answers.datagrams.extend(datagrams);
+                return Ok(Outcome::Dumped);
+            }
+            packets::SUBSYSTEM_QUEUE | packets::SUBSYSTEM_LOG => {
+                let listeners = backend.packets().ok_or(Failure::einval())?;
+                if !from.may_change {
+                    return Err(Errno::Eperm.into());
+                }
+                let run = match message.subsystem() {
+                    packets::SUBSYSTEM_QUEUE => packets::run_queue,
+                    _ => packets::run_log,
+                };
+                return run(listeners, self.port, message).map(|()| Outcome::Acknowledge);
+            }
             _ => return Err(Failure::einval()),
         }
         let number = message.number();
@@ -305,6 +322,18 @@ pub fn may_change(datagram: &[u8]) -> bool {
         let (subsystem, number) = (message.subsystem(), message.number());
         let resets = subsystem == nf_tables::SUBSYSTEM && nf_tables::is_reset(number);
         if message.header.kind == batch::END || resets || ctnetlink::is_change(subsystem, number) {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
+/// Whether a datagram asks for packets of queues or logs: the socket may have some that end with it.
+pub fn asks_for_packets(datagram: &[u8]) -> bool {
+    let mut rest = datagram;
+    while let Some((message, after)) = Message::first(rest) {
+        if matches!(message.subsystem(), packets::SUBSYSTEM_QUEUE | packets::SUBSYSTEM_LOG) {
             return true;
         }
         rest = after;

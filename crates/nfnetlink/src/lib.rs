@@ -26,19 +26,25 @@ mod compat;
 mod connections;
 mod ctnetlink;
 mod expression;
+mod hooks;
 mod message;
 mod nf_tables;
+mod packets;
 mod process;
 mod socket;
 mod uapi;
 
 pub use backend::{Backend, Local, Refused, Show};
 pub use batch::{Teller, changes_between};
-pub use client::{Client, SocketOption, may_change};
+pub use client::{Client, SocketOption, asks_for_packets, may_change};
 pub use connections::{
     ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,
 };
 pub use ctnetlink::{difference as connection_changes_between, notification};
 pub use nf_tables::GROUP;
+pub use packets::{
+    About, Bind, LogConfig, LogSettings, LoggedPacket, PacketListeners, QueueConfig, QueueVerdict,
+    QueuedPacket, end_of_logged, write_logged, write_queued,
+};
 pub use process::Process;
 pub use socket::{Answers, Notification};

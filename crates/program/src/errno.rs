@@ -20,6 +20,8 @@ pub enum Errno {
     Ebusy = 16,
     /// File exists.
     Eexist = 17,
+    /// No such device: nobody has what is asked of.
+    Enodev = 19,
     /// Invalid argument.
     Einval = 22,
     /// Too many open files in system.
@@ -46,6 +48,9 @@ pub enum Errno {
     Enotempty = 39,
     /// Operation not supported.
     Eopnotsupp = 95,
+    /// Operation is not supported, by a number that the C library has no text for
+    /// (`include/linux/errno.h`).
+    Enotsupp = 524,
     /// Address family not supported by protocol.
     Eafnosupport = 97,
     /// Input/output error: a file.
@@ -68,6 +73,7 @@ impl Errno {
             Errno::Enomem => "Cannot allocate memory",
             Errno::Ebusy => "Device or resource busy",
             Errno::Eexist => "File exists",
+            Errno::Enodev => "No such device",
             Errno::Einval => "Invalid argument",
             Errno::Enfile => "Too many open files in system",
             Errno::Emlink => "Too many links",
@@ -81,6 +87,7 @@ impl Errno {
             Errno::Eoverflow => "Value too large for defined data type",
             Errno::Enotempty => "Directory not empty",
             Errno::Eopnotsupp => "Operation not supported",
+            Errno::Enotsupp => "Unknown error 524",
             Errno::Eafnosupport => "Address family not supported by protocol",
             Errno::Eio => "Input/output error",
             Errno::Eacces => "Permission denied",

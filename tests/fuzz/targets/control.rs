@@ -62,6 +62,7 @@ fn seeds() -> Vec<Vec<u8>> {
         Message::Exit(1),
         Message::Netfilter,
         Message::Listen(1 << 6),
+        Message::Closed(4711),
         Message::Request(Request {
             port: 4711,
             receives_into: 65536,

@@ -70,6 +70,7 @@ targets! {
     netlink
     nf_tables
     connections
+    packets
     maps
 }
 

@@ -66,6 +66,15 @@ impl Connection {
         self.answer()
     }
 
+    /// Says that a socket is closed, which had this port id. Gives notifications that came before.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn closed(&mut self, port: u32) -> io::Result<Vec<Datagram>> {
+        self.client.say(&Message::Closed(port))?;
+        self.answer()
+    }
+
     /// Has a request answered. Notifications that came before are among the answers.
     ///
     /// # Errors

@@ -34,6 +34,8 @@ pub enum Recipient {
     Sender,
     /// Members of a group, the socket of the request left aside.
     Others(u32),
+    /// The socket with a port id. Such datagrams come without a request, too.
+    Port(u32),
     /// All members of a group. Such datagrams come without a request, too.
     All(u32),
 }
@@ -105,7 +107,7 @@ impl Request {
 }
 
 impl Datagram {
-    /// All of them: a letter for the recipient, its group, the length, the messages.
+    /// All of them: a letter for the recipient, its group or port id, the length, the messages.
     pub(super) fn bytes(all: &[Datagram]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for Datagram { to, bytes: messages } in all {
@@ -113,6 +115,7 @@ impl Datagram {
                 Recipient::Sender => (b's', 0),
                 Recipient::Others(group) => (b'o', *group),
                 Recipient::All(group) => (b'a', *group),
+                Recipient::Port(port) => (b'p', *port),
             };
             bytes.push(letter);
             bytes.extend(group.to_le_bytes());
@@ -130,6 +133,7 @@ impl Datagram {
                 b's' => Recipient::Sender,
                 b'o' => Recipient::Others(group),
                 b'a' => Recipient::All(group),
+                b'p' => Recipient::Port(group),
                 _ => return Err(wrong()),
             };
             let messages = bytes.get(DATAGRAM_HEAD..).and_then(|b| b.get(..len));

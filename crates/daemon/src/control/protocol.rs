@@ -33,6 +33,8 @@ pub enum Message {
     Listen(u32),
     /// A request of a netfilter socket.
     Request(Request),
+    /// A netfilter socket of the client is closed, which had this port id.
+    Closed(u32),
     /// The server's datagrams for netfilter sockets. [`Message::Exit`] ends those that answer.
     Datagrams(Vec<Datagram>),
     /// The server requests the contents of a file of the client.
@@ -124,6 +126,7 @@ impl Message {
             Message::Netfilter => (b'N', vec![]),
             Message::Listen(groups) => (b'L', groups.to_le_bytes().to_vec()),
             Message::Request(request) => (b'R', request.bytes()),
+            Message::Closed(port) => (b'C', port.to_le_bytes().to_vec()),
             Message::Datagrams(all) => (b'D', Datagram::bytes(all)),
             Message::Read(t) => (b'r', text(t)),
             Message::Glob(t) => (b'g', text(t)),
@@ -157,6 +160,7 @@ impl Message {
             b'N' => Message::Netfilter,
             b'L' => Message::Listen(u32::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'R' => Message::Request(Request::of(&bytes)?),
+            b'C' => Message::Closed(u32::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'D' => Message::Datagrams(Datagram::all(&bytes)?),
             b'r' => Message::Read(text(bytes)),
             b'g' => Message::Glob(text(bytes)),
@@ -238,9 +242,10 @@ mod tests {
                 datagram: vec![0, 255, 3],
             }),
             Message::Request(Request { listened: true, ..Request::default() }),
+            Message::Closed(1 << 30),
             Message::Datagrams(vec![]),
             Message::Datagrams(
-                [Recipient::Sender, Recipient::Others(7), Recipient::All(7)]
+                [Recipient::Sender, Recipient::Others(7), Recipient::All(7), Recipient::Port(7)]
                     .map(|to| Datagram { to, bytes: vec![0, 255, 3] })
                     .to_vec(),
             ),

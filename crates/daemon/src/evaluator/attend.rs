@@ -23,6 +23,7 @@ use super::protocol::{Answer, Ask, Call, QUESTION, Task};
 use crate::connections::Tables;
 use crate::control::{PATIENCE, Rights};
 use crate::now;
+use crate::packet_listeners::PacketListeners;
 use crate::rules::{Alone, ChangeWatchers, Process, Refused, Rules, Submission, Update};
 
 /// Most bytes of changes of a client that may do everything, and of one that may only look.
@@ -58,6 +59,8 @@ pub(crate) struct Attendance<'a> {
     pub(crate) rules: Option<&'a Rules>,
     /// The connections that it may see.
     pub(crate) tables: Option<&'a Tables>,
+    /// Those that packets of queues and logs go to.
+    pub(crate) listeners: Option<&'a PacketListeners>,
     pub(crate) names: Box<dyn Names>,
     pub(crate) call: Call,
 }
@@ -183,6 +186,7 @@ impl Attendance<'_> {
                 | Ask::Part(..)
                 | Ask::Notice
                 | Ask::Connections(_)
+                | Ask::Packets(_)
                 | Ask::Listen(_) => {
                     return Err(broken("not for this task"));
                 }
@@ -230,6 +234,10 @@ impl Attendance<'_> {
 
     pub(super) fn tables(&self) -> io::Result<&Tables> {
         self.tables.ok_or_else(|| broken("there are no connections"))
+    }
+
+    pub(super) fn listeners(&self) -> io::Result<&PacketListeners> {
+        self.listeners.ok_or_else(|| broken("there are no packets"))
     }
 
     pub(super) fn must_be_all(&self) -> io::Result<()> {

@@ -5,14 +5,18 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread::{Builder, Scope};
 use std::time::Duration;
+
+use penstock_ruleset::Errno;
 
 use super::attend::{Attendance, End, Incoming, Notices, PULSE, Speaker, broken, ended_by, notice};
 use super::protocol::{Answer, Ask, QUESTION};
 use crate::connection_events::{Heard, Watcher};
 use crate::control::{PATIENCE, Rights};
+use crate::packet_line::Packet;
+use crate::packet_listeners::{Line, PacketListeners};
 use crate::rules::Alone;
 
 /// After so long without a question the evaluator gets what the child has changed.
@@ -27,12 +31,36 @@ struct Batch<'r> {
     untold: bool,
     /// The child listens to what happens to connections.
     watcher: Option<Watcher>,
+    /// Packets for it go there.
+    line: Option<Line>,
 }
 
 /// How many bytes of messages a child is told at once.
 const TOGETHER: usize = 32 << 10;
 /// After less than that more may come: telling of each one alone takes longer.
 const GATHERING: Duration = Duration::from_millis(1);
+
+/// Gives packets to a child, until it is over.
+fn give(
+    listeners: &PacketListeners,
+    line: &Line,
+    from: &Receiver<Packet>,
+    notices: &Notices,
+    speaker: &Speaker<'_>,
+) {
+    while !notices.over.load(Ordering::Relaxed) {
+        match listeners.next(line, from, PULSE) {
+            Ok(given) if given.is_empty() => {}
+            Ok(given) => {
+                if speaker.say(&Answer::Given(given)).is_err() {
+                    return;
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
 
 /// Tells a child what happens to connections, until it is over.
 fn relay(heard: &Heard, notices: &Notices, speaker: &Speaker<'_>) {
@@ -66,6 +94,9 @@ impl Attendance<'_> {
             let ended = self.converse(scope, &notices, &speaker, &mut batch);
             notices.over.store(true, Ordering::Relaxed);
             drop(batch.alone);
+            if let (Some(line), Some(listeners)) = (&batch.line, self.listeners) {
+                listeners.gone(line);
+            }
             if let (Some(watcher), Some(tables)) = (&batch.watcher, self.tables) {
                 tables.unwatch(watcher);
             }
@@ -88,6 +119,20 @@ impl Attendance<'_> {
                 Ask::Done => return Ok(End::Done),
                 Ask::Ended(signal) => return Ok(End::Failed(ended_by(signal).into())),
                 Ask::Notice => self.begin_notices(scope, notices, speaker)?,
+                Ask::Packets(ask) => {
+                    if batch.line.is_none() {
+                        let listeners = self.listeners()?;
+                        let (line, from) = listeners.line();
+                        batch.line = Some(line.clone());
+                        let giver = Builder::new().name("packets".into());
+                        giver.spawn_scoped(scope, move || {
+                            give(listeners, &line, &from, notices, speaker);
+                        })?;
+                    }
+                    if let Some(answer) = self.answer(Ask::Packets(ask), batch, notices)? {
+                        speaker.say(&answer)?;
+                    }
+                }
                 Ask::Listen(groups) => {
                     match &batch.watcher {
                         Some(watcher) => watcher.set_groups(groups),
@@ -173,6 +218,14 @@ impl Attendance<'_> {
                 batch.untold |= matches!(answer, Answer::Accepted(_));
                 batch.alone = None;
                 Some(answer)
+            }
+            Ask::Packets(ask) => {
+                let listeners = self.listeners()?;
+                let line = batch.line.as_ref().ok_or_else(|| broken("packets without a line"))?;
+                Some(Answer::Packets(match self.call.rights {
+                    Rights::All => listeners.carry_out(line, ask),
+                    Rights::Look => Err(Errno::Eperm),
+                }))
             }
             Ask::Connections(ask) => {
                 let looks = self.call.rights == Rights::Look;

@@ -175,6 +175,7 @@ impl Child<'_> {
             match self.channel.hear(ANSWER, None)? {
                 Some(Answer::Changed) => self.changed.set(true),
                 Some(Answer::Told(told, missed)) => self.kept.borrow_mut().keep(told, missed),
+                Some(Answer::Given(given)) => self.kept.borrow_mut().keep_packets(given),
                 Some(answer) => break Ok(answer),
                 None => break Err(io::ErrorKind::UnexpectedEof.into()),
             }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What happened to connections, and a client has yet to be told.
+//! What happened to connections, and packets, that a client has yet to be told.
 
 use std::collections::VecDeque;
 
@@ -31,6 +31,15 @@ impl Kept {
             }
             self.bytes += bytes.len();
             self.datagrams.push_back(Datagram { to: Recipient::All(group), bytes });
+        }
+    }
+
+    /// Keeps packets for sockets with port ids. They always find room: those of queues are counted,
+    /// and wait for an answer.
+    pub(super) fn keep_packets(&mut self, given: Vec<(u32, Vec<u8>)>) {
+        for (port, bytes) in given {
+            self.bytes += bytes.len();
+            self.datagrams.push_back(Datagram { to: Recipient::Port(port), bytes });
         }
     }
 

@@ -57,7 +57,9 @@ fn run(
     let (end, said) = std::thread::scope(|scope| {
         let client = scope.spawn(|| answer(&ours, (name, text)));
         let names = Box::new(SystemNames::default());
-        let end = Attendance { evaluator, channel, rules, tables: None, names, call }.attend();
+        let end =
+            Attendance { evaluator, channel, rules, tables: None, listeners: None, names, call }
+                .attend();
         // Remaining listeners get nothing more.
         let _ = ours.shutdown(std::net::Shutdown::Read);
         (end, client.join())

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use penstock_lang::session::remote::Changes;
 use penstock_nfnetlink::{
-    Answers, Backend, Client, Connections, Notification, Process, Refused, Show, SocketOption,
+    Answers, Backend, Client, Connections, LogConfig, Notification, PacketListeners, Process,
+    QueueConfig, QueueVerdict, Refused, Show, SocketOption,
 };
 use penstock_ruleset::link::{ErrorPlace, LinkError, Linked};
 use penstock_ruleset::reset::Reset;
@@ -28,6 +29,7 @@ use crate::control::netfilter::{Datagram, Recipient, Request};
 use crate::control::protocol::Message;
 use crate::control::{Budget, PATIENCE, Rights};
 use crate::now;
+use crate::packet_listeners;
 use crate::rules::{InForce, Refused as Refusal};
 
 /// Bytes of datagrams that are said at once.
@@ -61,6 +63,7 @@ impl Child<'_> {
                 Next::Dataplane => match self.channel.hear(ANSWER, None)? {
                     Some(Answer::Changed) => self.changed.set(true),
                     Some(Answer::Told(told, missed)) => self.kept.borrow_mut().keep(told, missed),
+                    Some(Answer::Given(given)) => self.kept.borrow_mut().keep_packets(given),
                     Some(_) => return Err(unexpected()),
                     None => return Ok(()),
                 },
@@ -74,6 +77,10 @@ impl Child<'_> {
                             groups = new;
                         }
                         Message::Request(request) => self.request(request, listens)?,
+                        Message::Closed(port) => {
+                            let closed = packet_listeners::Ask::Closed(port);
+                            self.ask(&Ask::Packets(closed))?;
+                        }
                         _ => return Err(unexpected()),
                     }
                     self.client.say(&Message::Exit(0))?;
@@ -330,6 +337,14 @@ impl<'b, 'c> Batch<'b, 'c> {
         }
     }
 
+    fn packets_answer(&mut self, ask: packet_listeners::Ask) -> Result<(), Errno> {
+        match self.child.ask(&Ask::Packets(ask)) {
+            Ok(Answer::Packets(answer)) => answer,
+            Ok(_) => Err(self.wrong_answer()),
+            Err(e) => Err(self.broke(e).errno),
+        }
+    }
+
     /// The dataplane has answered something else than it was asked.
     pub(super) fn wrong_answer(&mut self) -> Errno {
         self.broke(unexpected()).errno
@@ -489,5 +504,27 @@ impl Backend for Batch<'_, '_> {
 
     fn connections(&mut self) -> Option<&mut dyn Connections> {
         Some(self)
+    }
+
+    fn packets(&mut self) -> Option<&mut dyn PacketListeners> {
+        Some(self)
+    }
+}
+
+impl PacketListeners for Batch<'_, '_> {
+    fn configure_queue(&mut self, port: u32, queue: u16, asked: &QueueConfig) -> Result<(), Errno> {
+        self.packets_answer(packet_listeners::Ask::Queue(port, queue, *asked))
+    }
+
+    fn may_decide(&mut self, port: u32, queue: u16) -> Result<(), Errno> {
+        self.packets_answer(packet_listeners::Ask::MayDecide(port, queue))
+    }
+
+    fn decide(&mut self, port: u32, queue: u16, verdict: QueueVerdict) -> Result<(), Errno> {
+        self.packets_answer(packet_listeners::Ask::Decide(port, queue, verdict))
+    }
+
+    fn configure_log(&mut self, port: u32, group: u16, asked: &LogConfig) -> Result<(), Errno> {
+        self.packets_answer(packet_listeners::Ask::Log(port, group, *asked))
     }
 }

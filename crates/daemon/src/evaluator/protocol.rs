@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Config;
 use crate::connections;
 use crate::control::Rights;
+use crate::packet_listeners;
 use crate::rules::{InForce, Process, Refused, Update};
 
 /// Longest message of a child but for changes: what it asks.
@@ -137,6 +138,8 @@ pub(super) enum Ask {
     Notice,
     /// Something about connections. The answer is [`Answer::Connections`].
     Connections(connections::Ask),
+    /// Something about packets of queues and logs. The answer is [`Answer::Packets`].
+    Packets(packet_listeners::Ask),
     /// What happens to connections from here on, of groups, group 1 in the lowest bit:
     /// [`Answer::Told`].
     Listen(u32),
@@ -176,6 +179,11 @@ pub(super) enum Answer {
     Lost,
     /// What comes of a question about connections.
     Connections(Result<connections::Answer, Errno>),
+    /// What comes of a question about packets.
+    Packets(Result<(), Errno>),
+    /// Packets for sockets with port ids; an empty one says that some were missed. It may come
+    /// before the answer to a question.
+    Given(Vec<(u32, Vec<u8>)>),
     /// What happened to connections: groups, and their messages. The number has a bit for each
     /// group of which something was missed before, group 1 in the lowest. It may come before the
     /// answer to a question.

@@ -29,8 +29,9 @@ use penstock_system::SystemNames;
 use crate::broadcast::Broadcast;
 use crate::connection_events::Watcher;
 use crate::devices::ports::WireShare;
+use crate::loggers::Logger;
 use crate::probe::Probe;
-use crate::queues::Program;
+use crate::queues::{Program, Wishes};
 pub(crate) use barrier::Barrier;
 
 /// Prints traces, with the names of this machine.
@@ -77,8 +78,12 @@ pub(crate) enum Request {
     ProfileLines(Sender<Vec<(String, u64, u64)>>),
     /// A program listens to a queue, or no longer.
     Queue(u16, Option<Program>),
-    /// A program's answer to a packet of a queue.
-    Answer(u16, Answer),
+    /// The program that listens to a queue wants something else of its packets.
+    QueueWishes(u16, Wishes),
+    /// A program's answer to a packet of a queue, and the packet's new priority.
+    Answer(u16, Answer, Option<u32>),
+    /// These get packets that rules log, and nobody else with a netfilter socket.
+    Loggers(Arc<[Logger]>),
     /// One more capture.
     Probe(Probe),
     /// The capture with this number ends.

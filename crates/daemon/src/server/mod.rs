@@ -33,6 +33,7 @@ use crate::control::{
 };
 use crate::evaluator::Evaluator;
 use crate::offload::Offload;
+use crate::packet_listeners::PacketListeners;
 use crate::requests::workers::Workers;
 use crate::rules::Rules;
 use crate::seccomp::{self, Thread};
@@ -53,6 +54,7 @@ pub(crate) struct Server {
     /// How often workers are asked for those who may only look.
     pace: Arc<Pace>,
     tables: Tables,
+    listeners: PacketListeners,
     /// Held by who counts time.
     counting: Mutex<()>,
     /// Nanoseconds since the epoch.
@@ -105,6 +107,8 @@ impl Server {
         let admission = Admission::new(config.readers, rights::spare_descriptors());
         let (pace, counting, started) = (Arc::new(Pace::new()), Mutex::default(), crate::now());
         let tables = Tables::new(workers.clone(), pace.clone());
+        let taken = config.queues.iter().map(|queue| queue.num).collect();
+        let listeners = PacketListeners::new(workers.clone(), taken);
         Arc::new(Server {
             rules,
             workers,
@@ -115,6 +119,7 @@ impl Server {
             admission,
             pace,
             tables,
+            listeners,
             counting,
             started,
         })

@@ -66,7 +66,8 @@ impl Server {
                 let names = Box::new(SystemNames::default());
                 let (evaluator, rules) = (&*self.evaluator, Some(&*self.rules));
                 let tables = Some(&self.tables);
-                Attendance { evaluator, channel, rules, tables, names, call }.attend()
+                let listeners = Some(&self.listeners);
+                Attendance { evaluator, channel, rules, tables, listeners, names, call }.attend()
             }
             Err(e) => End::Failed(format!("the evaluator of rule texts does not answer: {e}")),
         })

@@ -28,7 +28,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use penstock_dataplane::{CompileOptions, Dataplane, DropReason};
+use penstock_dataplane::{CompileOptions, Dataplane, DropReason, QueueAnswer};
 use penstock_io::device::{BURST, Rx, wait};
 use penstock_net::Network;
 use penstock_print::show::status::{PortStatus, Status, WorkerStatus};
@@ -372,10 +372,13 @@ impl Worker {
                 self.path.close_queue(num, now(), &mut self.sink);
                 self.sink.listeners.set(num, opened);
             }
-            Request::Answer(num, answer) => {
+            Request::QueueWishes(num, wishes) => self.sink.listeners.wish(num, wishes),
+            Request::Loggers(loggers) => self.sink.loggers = loggers,
+            Request::Answer(num, answer, priority) => {
+                let verdict = QueueAnswer { priority, ..queue_answer(&answer) };
                 for id in self.sink.listeners.answered(num, &answer) {
                     // A packet dropped since then needs no verdict.
-                    let _ = self.path.verdict(id, &queue_answer(&answer), now(), &mut self.sink);
+                    let _ = self.path.verdict(id, &verdict, now(), &mut self.sink);
                 }
                 self.sink.flush();
             }

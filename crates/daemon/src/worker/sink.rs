@@ -20,6 +20,7 @@ use penstock_wire::ethernet;
 use super::host_side::way_up;
 use crate::broadcast::Broadcast;
 use crate::lines::Lines;
+use crate::loggers::Logger;
 use crate::probe::{Probe, number_of};
 use crate::queues::Listeners;
 use crate::requests::inbox::Inbox;
@@ -65,6 +66,8 @@ pub(crate) struct LiveSink {
     lines: Lines,
     pub(crate) probes: Vec<Probe>,
     pub(crate) listeners: Listeners,
+    /// Programs with netfilter sockets that packets of groups go to.
+    pub(crate) loggers: Arc<[Logger]>,
     pub(crate) trace: Option<(Arc<SystemTracer>, Arc<Broadcast>)>,
     scratch: Vec<u8>,
     /// A frame of the host's without its tags.
@@ -102,6 +105,7 @@ impl LiveSink {
             lines,
             probes: Vec::new(),
             listeners: Listeners::default(),
+            loggers: Arc::default(),
             trace: None,
             scratch: Vec::new(),
             untagged: Vec::new(),
@@ -227,7 +231,7 @@ impl Sink for LiveSink {
     }
 
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
-        let LiveSink { probes, lines, .. } = self;
+        let LiveSink { probes, lines, loggers, .. } = self;
         if let Some(number) = number_of(record.place.table) {
             if let Some(probe) = probes.iter().find(|p| p.number == number) {
                 probe.take(record, packet);
@@ -236,6 +240,9 @@ impl Sink for LiveSink {
         }
         for probe in probes.iter().filter(|p| p.group.is_some() && p.group == record.log.group) {
             probe.take(record, packet);
+        }
+        for logger in loggers.iter().filter(|l| Some(l.group) == record.log.group) {
+            logger.take(record, packet);
         }
         // Groups are for those who listen to them: `penstock capture --log-group`.
         if record.log.group.is_none() {

@@ -96,6 +96,9 @@ impl<S: Sink> Worker<'_, S> {
         if let Some(mark) = answer.mark {
             packet.meta.mark = mark;
         }
+        if let Some(priority) = answer.priority {
+            packet.meta.priority = priority;
+        }
         if let Some(payload) = answer.payload {
             packet.replace_network(payload.get(..65_535).unwrap_or(payload));
         }

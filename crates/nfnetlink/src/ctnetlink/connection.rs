@@ -144,6 +144,23 @@ pub fn write(to: &mut Writer, flow: &Flow, uses: u32) {
     write_synproxy(to, flow);
 }
 
+/// Appends the attributes of the connection of a packet (`__ctnetlink_glue_build()`).
+pub fn write_glued(to: &mut Writer, flow: &Flow) {
+    tuple::write_both(to, &flow.original, &flow.reply);
+    to.be32(CTA_ID, flow.id);
+    to.be32(CTA_STATUS, flow.status);
+    to.be32(CTA_TIMEOUT, seconds(flow.left));
+    write_protocol(to, &flow.protocol, Told::All);
+    write_counters(to, flow);
+    write_times(to, flow);
+    write_helper(to, flow);
+    write_master(to, flow);
+    write_shifts(to, flow);
+    write_synproxy(to, flow);
+    to.be32(CTA_MARK, flow.mark);
+    write_labels(to, flow);
+}
+
 /// Bits of [`event`] for what a program entered or changed: everything but its beginning.
 pub const BY_PROGRAM: u16 = event::REPLY
     | event::ASSURED

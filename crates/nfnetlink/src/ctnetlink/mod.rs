@@ -31,6 +31,7 @@ mod tuple;
 use penstock_conntrack::{Direction, Flow, event, status};
 use penstock_ruleset::Errno;
 
+pub use connection::write_glued;
 pub use difference::difference;
 pub use exchange::{Exchange, Outcome};
 pub use told::notification;

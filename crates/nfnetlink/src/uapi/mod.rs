@@ -19,3 +19,5 @@ macro_rules! numbers {
 pub mod ctnetlink;
 #[allow(dead_code, reason = "the enumerations are whole")]
 pub mod nf_tables;
+#[allow(dead_code, reason = "the enumerations are whole")]
+pub mod packets;

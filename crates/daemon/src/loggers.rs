@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Packets that rules log to a group, for programs with netfilter sockets: the worker's side.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::SyncSender;
+
+use penstock_dataplane::LogRecord;
+use penstock_nfnetlink::{About, LoggedPacket};
+use penstock_packet::Packet;
+
+use crate::clock;
+use crate::packet_line::{self, Logged};
+use crate::queues::hook_number;
+
+/// A program that gets the packets of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Logger {
+    /// The group.
+    pub(crate) group: u16,
+    /// Port id of its socket.
+    pub(crate) port: u32,
+    /// Bytes of each packet that it gets, from the network header on.
+    pub(crate) copy: u32,
+    /// It has missed packets.
+    pub(crate) missed: Arc<AtomicBool>,
+    /// Where packets go.
+    pub(crate) to: SyncSender<packet_line::Packet>,
+}
+
+impl Logger {
+    /// Gives it a packet that a rule has logged to its group. If there is no room it misses the
+    /// packet.
+    pub(crate) fn take(&self, record: &LogRecord<'_>, packet: &Packet) {
+        let (log, meta, network) = (record.log, &packet.meta, packet.network());
+        let len = self.copy.min(log.snaplen.unwrap_or(u32::MAX)) as usize;
+        let payload = network.get(..len).unwrap_or(network);
+        let about = About {
+            family: record.context.family as u8,
+            hook: hook_number(record.context.hook),
+            protocol: meta.protocol,
+            mark: meta.mark,
+            input: record.input.map_or(0, |link| link.index),
+            output: record.output.map_or(0, |link| link.index),
+            link: packet.link().to_vec(),
+            connection: None,
+            len: network.len() as u32,
+            payload: (len != 0).then(|| payload.to_vec()),
+        };
+        let time = clock::wall_time(meta.time);
+        let logged = LoggedPacket { group: self.group, prefix: log.prefix.clone(), time, about };
+        let threshold = log.queue_threshold.unwrap_or(0);
+        let logged = Logged { port: self.port, packet: Box::new(logged), threshold };
+        if self.to.try_send(packet_line::Packet::Logged(logged)).is_err() {
+            self.missed.store(true, Relaxed);
+        }
+    }
+}

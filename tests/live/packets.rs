@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Packets of queues and logs for programs with netfilter sockets, by `penstock exec`.
+
+use crate::net::Net;
+
+/// Sends a datagram after the other.
+const SENDER: &str = r#"
+import socket, time
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(("198.18.0.2", 4000))
+while True:
+    try:
+        sock.sendto(b"0123456789", ("198.18.1.2", 5000))
+    except OSError:
+        pass
+    time.sleep(0.05)
+"#;
+
+/// Writes down each datagram.
+const RECEIVER: &str = r#"
+import socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(("198.18.1.2", 5000))
+while True:
+    print(sock.recv(9000).rstrip(b"\0").decode(), flush=True)
+"#;
+
+fn file(net: &Net, name: &str, text: &str) -> String {
+    let path = net.directory.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// Starts both ends.
+fn ends(net: &mut Net) -> (crate::net::Reading, std::path::PathBuf) {
+    let (sender, receiver) = (file(net, "send.py", SENDER), file(net, "receive.py", RECEIVER));
+    net.spawn_in('a', &format!("python3 {sender}"));
+    let received = net.directory.join("received");
+    (net.spawn_in_file(&net.b, &format!("python3 {receiver}"), &received), received)
+}
+
+#[test]
+fn programs_get_packets_of_queues_and_logs_as_from_the_kernel() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") || !net.has("iptables-nft") {
+        return;
+    }
+    let (_receiver, received) = ends(&mut net);
+    let program = file(&net, "packets.py", include_str!("packets.py"));
+    let story = |net: &Net, exec: &str| {
+        for target in ["NFLOG --nflog-group 5 --nflog-prefix seen", "NFQUEUE --queue-num 3"] {
+            let rule = "-A FORWARD -p udp --dport 5000";
+            net.ok(&net.r, &format!("{exec} iptables-nft {rule} -j {target}"));
+        }
+        let said = net.ok(&net.r, &format!("{exec} python3 {program}"));
+        let got = std::fs::read_to_string(&received).unwrap();
+        net.ok(&net.r, &format!("{exec} iptables-nft -F"));
+        std::fs::OpenOptions::new().write(true).open(&received).unwrap().set_len(0).unwrap();
+        (said, got.contains("changed"))
+    };
+    let kernels = story(&net, "");
+    net.up("r0 r1");
+    let ours = story(&net, "$PENSTOCK exec --");
+    let both = kernels.0.lines().zip(ours.0.lines());
+    let differ: Vec<_> = both.filter(|(kernel, own)| kernel != own).collect();
+    assert!(differ.is_empty(), "{differ:#?}");
+    assert_eq!(kernels, ours);
+    assert!(ours.1);
+    // Without a program packets of the queue end, and continue where there is no rule.
+    assert!(net.run(&net.a, "ping -c 2 -i 0.2 -W 1 198.18.1.2").0);
+}
+
+/// The queue's reader, if it can be made.
+fn reader(net: &Net) -> Option<String> {
+    let source = file(net, "queue.c", include_str!("queue.c"));
+    let program = net.directory.join("queue").display().to_string();
+    let made = net.run(&net.r, &format!("cc -O2 -o {program} {source} -lnetfilter_queue"));
+    if !made.0 {
+        eprintln!("skipped: libnetfilter_queue or a compiler is missing");
+        return None;
+    }
+    Some(program)
+}
+
+#[test]
+fn libnetfilter_queue_accepts_packets_until_it_ends() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") {
+        return;
+    }
+    let Some(program) = reader(&net) else { return };
+    let (_receiver, received) = ends(&mut net);
+    net.up("r0 r1 --workers 2");
+    net.nft(
+        "table ip t { chain f { type filter hook forward priority 0; udp dport 5000 queue to 3; }; }",
+    );
+    let count = || std::fs::read_to_string(&received).unwrap_or_default().lines().count();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let before = count();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(count(), before, "without a program packets end");
+    let said = net.ok(&net.r, &format!("$PENSTOCK exec -- {program} 3 20"));
+    assert!(said.contains("20 packets"), "{said}");
+    assert!((before + 19..=before + 21).contains(&count()), "{} {before}", count());
+    // Its queue is free again, also if it is killed.
+    let line = format!("timeout -s KILL 2 $PENSTOCK exec -- {program} 3 1000; true");
+    net.ok(&net.r, &line);
+    net.until("the queue is free", |net| {
+        net.run(&net.r, &format!("$PENSTOCK exec -- {program} 3 5")).0
+    });
+    assert!(net.run(&net.a, "ping -c 2 -i 0.2 -W 1 198.18.1.2").0);
+}
+
+/// `log group` as ulogd2 writes it.
+const ULOGD: &str = r#"
+[global]
+logfile="DIR/ulogd.log"
+stack=log1:NFLOG,base1:BASE,ifi1:IFINDEX,ip2str1:IP2STR,print1:PRINTPKT,emu1:LOGEMU
+[log1]
+group=5
+[emu1]
+file="DIR/packets.log"
+sync=1
+"#;
+
+#[test]
+fn ulogd_writes_what_rules_log() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") || !net.has("ulogd") {
+        return;
+    }
+    let (_receiver, _) = ends(&mut net);
+    net.up("r0 r1");
+    net.nft(
+        "table ip t { chain f { type filter hook forward priority 0; \
+         udp dport 5000 log prefix \"seen: \" group 5; }; }",
+    );
+    let directory = net.directory.display().to_string();
+    let configuration = file(&net, "ulogd.conf", &ULOGD.replace("DIR", &directory));
+    let written = net.directory.join("packets.log");
+    net.spawn_in('r', &format!("$PENSTOCK exec -- ulogd -c {configuration}"));
+    net.until("packets are written", |_| {
+        std::fs::read_to_string(&written).unwrap_or_default().lines().count() > 3
+    });
+    let line = std::fs::read_to_string(&written).unwrap().lines().next().unwrap().to_owned();
+    for said in ["seen:", "IN=r0", "OUT=r1", "SRC=198.18.0.2", "DST=198.18.1.2", "DPT=5000"] {
+        assert!(line.contains(said), "{said}: {line}");
+    }
+}
