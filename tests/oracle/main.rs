@@ -33,6 +33,7 @@ mod links;
 mod namespace;
 #[path = "../kernel/net.rs"]
 mod net;
+mod peer;
 #[path = "../kernel/penstock.rs"]
 mod penstock;
 #[path = "../kernel/pppoe.rs"]

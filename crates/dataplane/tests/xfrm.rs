@@ -297,6 +297,34 @@ fn packets_too_long_for_the_tunnel_are_answered() {
     assert_eq!(seen.frames[0].1[quoted_hop_limit], 63);
 }
 
+#[test]
+fn errors_about_protected_packets_are_judged_like_answers_to_them() {
+    let mut a = gateway(1, &tunnel(1));
+    let lost = (Ipv4::new("198.18.11.7", "198.18.12.7") / Udp::new(1, 2)).build();
+    for (kind, quoted, want) in [
+        (11, lost.clone(), "drop: XfrmInTmplMismatch"),
+        (3, lost.clone(), "drop: XfrmInTmplMismatch"),
+        // Not an error, about nothing, about a packet that nobody wants protected.
+        (8, lost.clone(), ""),
+        (11, vec![], ""),
+        (11, (Ipv4::new("198.18.11.7", "198.18.99.7") / Udp::new(1, 2)).build(), ""),
+    ] {
+        let error = (Ethernet::new("02:00:00:00:00:02", "02:00:00:00:00:01")
+            / Ipv4::new("198.18.0.99", "198.18.11.7")
+            / payload([&[kind, 0, 0, 0, 0, 0, 0, 0][..], &quoted].concat()))
+        .build();
+        let mut error = error;
+        error[14 + 9] = 1;
+        let header = &mut error[14..34];
+        header[10..12].fill(0);
+        let sum = penstock_wire::checksum::of(header);
+        header[10..12].copy_from_slice(&sum.to_be_bytes());
+        let got = receive(&mut a, "wan", &error);
+        let dropped = got.iter().find(|line| line.starts_with("drop")).map_or("", |line| line);
+        assert_eq!(dropped, want, "{kind} {got:?}");
+    }
+}
+
 fn log(prefix: &str) -> Expr {
     Expr::Log(Log { prefix: Some(prefix.into()), ..Log::default() })
 }

@@ -201,7 +201,9 @@ impl Xfrm {
     }
 
     /// Whether a packet may continue that came in (`__xfrm_policy_check()`): what it came through
-    /// must be what policy asks for.
+    /// must be what policy asks for. An ICMP error that is to be forwarded and that no policy knows
+    /// is judged by `answered`, the flow of answers to the packet that it is about
+    /// (`xfrm_in_fwd_icmp()`).
     ///
     /// # Errors
     /// It may not.
@@ -209,13 +211,18 @@ impl Xfrm {
         &mut self,
         direction: Direction,
         flow: &Flow,
+        answered: Option<&Flow>,
         path: &mut SecPath,
         now: u64,
     ) -> Result<(), Stat> {
         if path.states().iter().any(|&id| !self.states.get(id).config.selector.matches(flow)) {
             return Err(Stat::InStateMismatch);
         }
-        let Some(policy) = self.find_policy(direction, flow, now) else {
+        let mut found = self.find_policy(direction, flow, now);
+        if let (None, Direction::Forward, Some(answered)) = (found, direction, answered) {
+            found = self.find_policy(direction, answered, now);
+        }
+        let Some(policy) = found else {
             let refused =
                 self.default_of(direction) == Action::Block || path.has_tunnel(&self.states);
             return if refused { Err(Stat::InNoPols) } else { Ok(()) };

@@ -101,7 +101,13 @@ impl<S: Sink> Worker<'_, S> {
             }
             let flow = policy_flow(tuples, direction, false, mark, plain.oif);
             let Some(ipsec) = self.state.ipsec.as_deref_mut() else { continue };
-            match ipsec.xfrm.check(PolicyDirection::Forward, &flow, &mut SecPath::default(), now) {
+            match ipsec.xfrm.check(
+                PolicyDirection::Forward,
+                &flow,
+                None,
+                &mut SecPath::default(),
+                now,
+            ) {
                 Ok(()) => {}
                 Err(Stat::InTmplMismatch) => through[direction as usize] = true,
                 Err(_) => return Err(NotOffloaded::Ipsec),
@@ -292,7 +298,7 @@ impl<S: Sink> Worker<'_, S> {
         let flow = self.arriving_flow(index, at, packet)?;
         let ipsec = self.state.ipsec.as_deref_mut()?;
         let mut path = ipsec.secpath(packet);
-        ipsec.xfrm.check(PolicyDirection::Forward, &flow, &mut path, now).ok()?;
+        ipsec.xfrm.check(PolicyDirection::Forward, &flow, None, &mut path, now).ok()?;
         Some((at, xmit, seen))
     }
 

@@ -3,8 +3,8 @@
 //! What policies are asked about a packet (`xfrm_decode_session()`).
 
 use penstock_conntrack::{Direction, status};
-use penstock_packet::Packet;
-use penstock_wire::{ipv4, ipv6, protocol};
+use penstock_packet::{Packet, ipv4_transport, ipv6_transport};
+use penstock_wire::{icmp, icmpv6, ipv4, ipv6, protocol};
 use penstock_xfrm::Flow;
 
 use crate::sink::Sink;
@@ -54,6 +54,40 @@ fn flow(packet: &Packet, oif: u32) -> Flow {
         _ => (0, 0),
     };
     Flow { v6, saddr, daddr, protocol: transport, sport, dport, mark: packet.meta.mark, oif }
+}
+
+/// Of an ICMP error that says where a packet could not go, the flow of answers to that packet
+/// (`icmp_err_packet()`, `xfrm_icmp_flow_decode()`). `flow` is the error's own.
+pub(super) fn answered_flow(packet: &Packet, flow: &Flow) -> Option<Flow> {
+    let kind = flow.sport as u8;
+    let is_error = match (flow.v6, flow.protocol) {
+        (false, protocol::ICMP) => matches!(kind, icmp::DEST_UNREACHABLE | icmp::TIME_EXCEEDED),
+        (true, protocol::ICMPV6) => matches!(
+            kind,
+            icmpv6::DEST_UNREACHABLE | icmpv6::PACKET_TOO_BIG | icmpv6::TIME_EXCEEDED
+        ),
+        _ => false,
+    };
+    let quoted = packet.transport_bytes().filter(|_| is_error)?.get(icmp::LEN..)?;
+    let (saddr, daddr, transport) = if flow.v6 {
+        let header = ipv6::Header::new(quoted)?;
+        (u128::from(header.src()), u128::from(header.dst()), ipv6_transport(quoted))
+    } else {
+        let header = ipv4::Header::new(quoted)?;
+        let [saddr, daddr] = [header.src(), header.dst()].map(|a| u128::from(u32::from(a)));
+        (saddr, daddr, ipv4_transport(quoted))
+    };
+    let protocol = transport.map_or(0, |t| t.protocol);
+    let bytes = transport
+        .filter(|t| t.fragment_offset == 0)
+        .and_then(|t| quoted.get(usize::from(t.offset)..));
+    let (sport, dport) = ports(protocol, bytes.unwrap_or_default());
+    let (sport, dport) = if has_ports(protocol) { (dport, sport) } else { (sport, dport) };
+    Some(Flow { saddr: daddr, daddr: saddr, protocol, sport, dport, ..*flow })
+}
+
+fn has_ports(protocol: u8) -> bool {
+    !matches!(protocol, protocol::ICMP | protocol::ICMPV6 | protocol::GRE | protocol::MOBILITY)
 }
 
 /// An address of a connection's tuple.

@@ -27,6 +27,7 @@ use penstock_xfrm::Direction;
 use crate::ipsec::{reason, shown};
 use crate::route::Route;
 use crate::sink::Sink;
+use crate::stages::xfrm::flow::answered_flow;
 use crate::worker::Worker;
 
 impl<S: Sink> Worker<'_, S> {
@@ -41,9 +42,11 @@ impl<S: Sink> Worker<'_, S> {
         }
         packet.find_transport();
         let flow = self.incoming_flow(packet);
+        let answered = answered_flow(packet, &flow);
         let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return true };
         let mut path = ipsec.secpath(packet);
-        match ipsec.xfrm.check(direction, &flow, &mut path, packet.meta.time) {
+        let now = packet.meta.time;
+        match ipsec.xfrm.check(direction, &flow, answered.as_ref(), &mut path, now) {
             Ok(()) => {
                 if let Some(place) = ipsec.secpaths.get_mut(packet.meta.secpath) {
                     *place = path;

@@ -9,7 +9,7 @@ use penstock_conntrack::Direction as TupleDirection;
 use penstock_net::{Devconf, LOOPBACK};
 use penstock_packet::{Ct, Packet};
 use penstock_program::Hook;
-use penstock_wire::{icmp, icmpv6, ipv4, ipv6};
+use penstock_wire::{icmp, icmpv6, ipv4};
 use penstock_xfrm::{Bundle, Direction, Flow, Mode, Outer, Stat, StateId};
 
 use crate::course::{Course, Next};
@@ -348,7 +348,8 @@ impl<S: Sink> Worker<'_, S> {
                 );
             }
             Protocol::Ip6 => {
-                let mtu = self.mtu(to).max(ipv6::MIN_MTU);
+                // Over IPv4 it may be less than IPv6 asks for (`ip6_fragment()`).
+                let mtu = self.mtu(to);
                 if packet.network().len() <= mtu {
                     return true;
                 }
