@@ -115,6 +115,7 @@ fn commands_answer_as_on_the_kernel() {
         nft add map inet t m '{ type inet_service : verdict; }'
         nft add element inet t m '{ 22 : accept, 80 : drop }'
         nft add rule inet t c tcp dport vmap @m
+        nft -e add rule inet t c ct original protocol udp ct reply l3proto ipv4 accept
         nft -c add rule inet t c tcp dport 99 accept
         nft list ruleset
         nft -j list ruleset
@@ -228,7 +229,10 @@ const CHANGES: &str = "nft add table inet t; nft add chain inet t c; \
     nft add element inet t s '{ 1.2.3.4 }'; nft delete rule inet t c handle 2; \
     nft delete element inet t s '{ 1.2.3.4 }'; \
     nft add rule inet t c tcp dport '{ 1-4, 5-9, 20 }' ip saddr '{ 198.18.0.1, 198.18.0.3 }' drop; \
-    nft flush chain inet t c; nft add table ip last";
+    nft flush chain inet t c; \
+    nft add set inet t i '{ type inet_service; flags interval; elements = { 20-30, 40-50, 9 } }'; \
+    nft add element inet t s '{ 1.2.3.5, 1.2.3.4 }'; nft flush set inet t i; nft flush set inet t s; \
+    nft add table ip last";
 
 /// A script that changes things while a monitor prints.
 fn monitored(change: &str, out: &Path) -> String {

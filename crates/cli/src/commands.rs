@@ -10,11 +10,11 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, capture, completion, confirm, down, exec, monitor, nft, run, show, top, trace, up,
+    bench, capture, completion, confirm, down, exec, monitor, net, nft, run, show, top, trace, up,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 14] = [
+pub const COMMANDS: [Command; 15] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -38,6 +38,13 @@ pub const COMMANDS: [Command; 14] = [
         sections: &trace::options::SECTIONS,
         operands: Values::Any,
         main: |args| trace::main(args),
+    },
+    Command {
+        name: "net",
+        about: "print the network of a host as lines for --net",
+        sections: &net::SECTIONS,
+        operands: Values::OneOf(&net::WORDS),
+        main: |args| net::main(args),
     },
     Command {
         name: "up",
@@ -161,58 +168,23 @@ mod tests {
 
     #[test]
     fn manual_and_option_tables_agree() {
-        let pages = [
-            (
-                "penstock.8",
-                include_str!("../../../man/penstock.8"),
-                OPTIONS.iter().collect::<Vec<_>>(),
-            ),
-            (
-                "penstock-nft.8",
-                include_str!("../../../man/penstock-nft.8"),
-                COMMANDS[0].options().collect(),
-            ),
-            (
-                "penstock-run.1",
-                include_str!("../../../man/penstock-run.1"),
-                COMMANDS[1].options().collect(),
-            ),
-            (
-                "penstock-trace.1",
-                include_str!("../../../man/penstock-trace.1"),
-                COMMANDS[2].options().collect(),
-            ),
-            (
-                "penstock-bench.1",
-                include_str!("../../../man/penstock-bench.1"),
-                COMMANDS[7].options().collect(),
-            ),
-            (
-                "penstock-up.8",
-                include_str!("../../../man/penstock-up.8"),
-                COMMANDS[3].options().collect(),
-            ),
-            (
-                "penstock-show.8",
-                include_str!("../../../man/penstock-show.8"),
-                COMMANDS[4].options().collect(),
-            ),
-            (
-                "penstock-capture.8",
-                include_str!("../../../man/penstock-capture.8"),
-                COMMANDS[9].options().collect(),
-            ),
-            (
-                "penstock-top.8",
-                include_str!("../../../man/penstock-top.8"),
-                COMMANDS[10].options().collect(),
-            ),
-            (
-                "penstock-exec.1",
-                include_str!("../../../man/penstock-exec.1"),
-                COMMANDS[12].options().collect(),
-            ),
-        ];
+        let own = include_str!("../../../man/penstock.8");
+        let mut pages = vec![("penstock", own, OPTIONS.iter().collect::<Vec<_>>())];
+        for (name, text) in [
+            ("nft", include_str!("../../../man/penstock-nft.8")),
+            ("run", include_str!("../../../man/penstock-run.1")),
+            ("trace", include_str!("../../../man/penstock-trace.1")),
+            ("net", include_str!("../../../man/penstock-net.1")),
+            ("bench", include_str!("../../../man/penstock-bench.1")),
+            ("up", include_str!("../../../man/penstock-up.8")),
+            ("show", include_str!("../../../man/penstock-show.8")),
+            ("capture", include_str!("../../../man/penstock-capture.8")),
+            ("top", include_str!("../../../man/penstock-top.8")),
+            ("exec", include_str!("../../../man/penstock-exec.1")),
+        ] {
+            let command = COMMANDS.iter().find(|c| c.name == name).expect(name);
+            pages.push((name, text, command.options().collect()));
+        }
         for (page, text, options) in pages {
             let mut expected: Vec<String> = options.into_iter().map(item).collect();
             let mut items: Vec<String> =
@@ -221,10 +193,9 @@ mod tests {
             items.sort();
             assert_eq!(items, expected, "{page}");
         }
-        let page = include_str!("../../../man/penstock.8");
         for command in &COMMANDS {
             assert!(
-                page.lines().any(|l| l.starts_with(&format!(".It Cm {}", command.name))),
+                own.lines().any(|l| l.starts_with(&format!(".It Cm {}", command.name))),
                 "{}",
                 command.name
             );

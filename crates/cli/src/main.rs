@@ -17,6 +17,7 @@ mod input;
 mod log;
 mod memory;
 mod monitor;
+mod net;
 mod nft;
 mod options;
 mod rules;

@@ -84,7 +84,9 @@ impl Codec for Ct {
 
     fn read(attributes: &Attributes<'_>, _: &Ids) -> Result<Self, Failure> {
         let key: CtKey = Enum::read(attributes.get(NFTA_CT_KEY))?;
-        let dir = direction(attributes)?;
+        // Both directions have the same protocols: the kernel takes one, and forgets it.
+        let has_one = !matches!(key, CtKey::L3Protocol | CtKey::Protocol);
+        let dir = direction(attributes)?.filter(|_| has_one);
         let dreg = Reg::read(attributes.get(NFTA_CT_DREG))?;
         Ok(Ct { key, dir, dreg })
     }

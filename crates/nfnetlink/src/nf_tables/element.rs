@@ -17,7 +17,7 @@ use penstock_sets::{Element, ElementList, ElementRef};
 
 use super::answer::{Dump, Stamp};
 use super::batch::Batch;
-use super::find::{set_named, table_named};
+use super::find::{set_named, set_of, table_named};
 use super::get::Get;
 use super::interval::{Open, Shape, has_ends};
 use crate::expression::{self, Data, Ids};
@@ -338,6 +338,12 @@ pub fn delete(
     };
     let Some(list) = given.get(NFTA_SET_ELEM_LIST_ELEMENTS) else {
         let (family, table, set) = (shape.family, shape.table.clone(), shape.name.clone());
+        let now = batch.now;
+        batch.tell(message, |to, stamp, working| {
+            if let Some((table, set)) = set_of(working, family, &table, &set) {
+                fill_flush(to, (stamp, now), table, set);
+            }
+        });
         let all = Change::DeleteElements { family, table, set, elements: None, destroy };
         return batch.apply(all, blamed).map(drop);
     };
@@ -415,20 +421,51 @@ pub fn fill(
     set: &Set,
     (element, exprs, next): (ElementRef<'_, ElementValue>, &[Expr], Option<&[u8]>),
 ) {
-    let message = |to: &mut Writer, write: &dyn Fn(&mut Writer)| {
-        stamp.message(to, number, flags, Some(table.family), |to| {
-            to.string(NFTA_SET_ELEM_LIST_TABLE, &table.name);
-            to.string(NFTA_SET_ELEM_LIST_SET, &set.name);
-            to.nest(NFTA_SET_ELEM_LIST_ELEMENTS, write);
-        });
-    };
     let show = Shown::of(set, now);
+    let message = |to: &mut Writer, write: &dyn Fn(&mut Writer)| {
+        message_of(to, stamp, (number, flags), (table, set), write);
+    };
     message(to, &|to| to.nest(NFTA_LIST_ELEM, |to| write(to, element, exprs, show)));
     let end = after(element.key_end.unwrap_or(element.key));
     let open = set.anonymous && is_followed(element, next);
     if let Some(end) = end.filter(|_| show.ends && !open && !element.key.is_empty()) {
         message(to, &|to| write_end(to, &end));
     }
+}
+
+/// Tells that a set loses all of its elements, at a time in nanoseconds: as the kernel, which goes
+/// through intervals from the last key to the first.
+pub fn fill_flush(to: &mut Writer, (stamp, now): (Stamp, u64), table: &Table, set: &Set) {
+    let show = Shown::of(set, now);
+    let elements = set.elements();
+    let mut all: Vec<_> = elements.iter().filter(|e| e.is_alive(now)).collect();
+    all.sort_by(|a, b| if show.ends { b.key.cmp(a.key) } else { a.key.cmp(b.key) });
+    for element in all {
+        let message = |to: &mut Writer, write: &dyn Fn(&mut Writer)| {
+            message_of(to, stamp, (NFT_MSG_DELSETELEM, 0), (table, set), write);
+        };
+        let end = after(element.key_end.unwrap_or(element.key));
+        if let Some(end) = end.filter(|_| show.ends && !element.key.is_empty()) {
+            message(to, &|to| write_end(to, &end));
+        }
+        let exprs = element.value.snapshot(now);
+        message(to, &|to| to.nest(NFTA_LIST_ELEM, |to| write(to, element, &exprs, show)));
+    }
+}
+
+/// A message about an element of a set.
+fn message_of(
+    to: &mut Writer,
+    stamp: Stamp,
+    (number, flags): (u8, u16),
+    (table, set): (&Table, &Set),
+    write: &dyn Fn(&mut Writer),
+) {
+    stamp.message(to, number, flags, Some(table.family), |to| {
+        to.string(NFTA_SET_ELEM_LIST_TABLE, &table.name);
+        to.string(NFTA_SET_ELEM_LIST_SET, &set.name);
+        to.nest(NFTA_SET_ELEM_LIST_ELEMENTS, write);
+    });
 }
 
 /// What a listing of elements needs to know.

@@ -64,3 +64,19 @@ pub fn set_named<'t>(
     let text = name.text()?;
     table.sets.iter().find(|s| *s.name == *text).ok_or_else(|| name.refused(Errno::Enoent))
 }
+
+/// The table of a family by its name.
+pub fn table_of<'g>(working: &'g Generation, family: Family, name: &str) -> Option<&'g Arc<Table>> {
+    working.tables.iter().find(|table| table.family == family && *table.name == *name)
+}
+
+/// A set by its name, with its table.
+pub fn set_of<'g>(
+    working: &'g Generation,
+    family: Family,
+    table: &str,
+    name: &str,
+) -> Option<(&'g Arc<Table>, &'g Arc<Set>)> {
+    let table = table_of(working, family, table)?;
+    Some((table, table.sets.iter().find(|set| *set.name == *name)?))
+}

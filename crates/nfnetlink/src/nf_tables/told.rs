@@ -13,6 +13,7 @@ use penstock_sets::Element;
 
 use super::answer::Stamp;
 use super::delete::{rules_go, table_goes};
+use super::find::{set_of, table_of};
 use super::uses::Uses;
 use super::{chain, element, flowtable, object, rule, set, table};
 use crate::message::{Writer, flags};
@@ -130,7 +131,12 @@ impl Told {
                 let Some((table, set)) = set_of(working, *family, table, set) else { return };
                 match elements {
                     Some(elements) => self.elements(kind, table, set, elements),
-                    None => self.missing_elements(kind, table, set, None),
+                    None => {
+                        let now = self.now;
+                        self.message(|to, stamp| {
+                            element::fill_flush(to, (stamp, now), table, set);
+                        });
+                    }
                 }
             }
             Change::DeleteObject { family, table, kind, key, .. } => {
@@ -339,20 +345,6 @@ impl Coming {
     fn nothing() -> Coming {
         Coming { kind: Kind::Nothing, family: Family::Ip, table: "".into(), flags: 0 }
     }
-}
-
-fn table_of<'g>(working: &'g Generation, family: Family, name: &str) -> Option<&'g Arc<Table>> {
-    working.tables.iter().find(|table| table.family == family && *table.name == *name)
-}
-
-fn set_of<'g>(
-    working: &'g Generation,
-    family: Family,
-    table: &str,
-    name: &str,
-) -> Option<(&'g Arc<Table>, &'g Arc<Set>)> {
-    let table = table_of(working, family, table)?;
-    Some((table, table.sets.iter().find(|set| *set.name == *name)?))
 }
 
 /// Whether a key names something.
