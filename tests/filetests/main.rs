@@ -29,12 +29,16 @@ mod compare;
 mod frame;
 #[path = "../kernel/links.rs"]
 mod links;
+#[path = "../kernel/listeners.rs"]
+mod listeners;
 #[path = "../kernel/namespace.rs"]
 #[allow(dead_code)]
 mod namespace;
 #[path = "../kernel/net.rs"]
 #[allow(dead_code)]
 mod net;
+#[path = "../kernel/nfnl_socket.rs"]
+mod nfnl_socket;
 #[path = "../kernel/pppoe.rs"]
 mod pppoe;
 #[path = "../kernel/router.rs"]
@@ -43,6 +47,9 @@ mod router;
 #[path = "../kernel/scenario.rs"]
 #[allow(dead_code)]
 mod scenario;
+#[path = "../kernel/services.rs"]
+#[allow(dead_code)]
+mod services;
 #[path = "../kernel/sockets.rs"]
 #[allow(dead_code)]
 mod sockets;

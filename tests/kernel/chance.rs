@@ -257,7 +257,7 @@ fn transport(b: &[u8], at: usize) -> Option<(u8, usize)> {
 }
 
 /// CRC32c of an SCTP packet as it stands in its header.
-fn crc(packet: &[u8]) -> [u8; 4] {
+pub fn crc(packet: &[u8]) -> [u8; 4] {
     let mut crc = !0u32;
     for (i, byte) in packet.iter().enumerate() {
         crc ^= if (8..12).contains(&i) { 0 } else { u32::from(*byte) };

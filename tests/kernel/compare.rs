@@ -7,6 +7,7 @@ use std::fmt::Write;
 use crate::chance::{Names, Ports, network_header};
 use crate::frame::checksum;
 use crate::scenario::{Outcome, Scenario};
+use crate::services;
 
 /// `None` if they agree, else the differences, the kernel's side first. Of the listings only what
 /// was counted is compared, or with `listings` all: what nft prints is a matter of its version.
@@ -24,6 +25,10 @@ pub fn differences(
     };
     let (kernel, ours) = match kernel.without_flowtables {
         true => (&by_flow(kernel), &by_flow(ours)),
+        false => (kernel, ours),
+    };
+    let (kernel, ours) = match scenario.rules.contains("synproxy") {
+        true => (&without_cookies(kernel), &without_cookies(ours)),
         false => (kernel, ours),
     };
     let mut out = String::new();
@@ -47,6 +52,7 @@ pub fn differences(
     if let (Some(k), Some(o)) = (&kernel.connections, &ours.connections) {
         connections(&mut out, k, o);
     }
+    services::differences(&mut out, &kernel.told, &ours.told);
     if listings && k != o {
         let _ = writeln!(out, "listing:");
         for (k, o) in k.lines().zip(o.lines()).filter(|(k, o)| k != o).take(12) {
@@ -85,6 +91,9 @@ fn connections(out: &mut String, kernel: &[String], ours: &[String]) {
     }
 }
 
+/// Since Linux 7.3 connections that `ct expectation` was set for have a helper of this name.
+pub const HELPER_OF_EXPECTATIONS: &str = "helper=nft_ct_expect";
+
 /// A line of `conntrack -L` without the third word.
 fn without_time(line: &str) -> String {
     let mut words: Vec<_> = line.split_whitespace().collect();
@@ -92,7 +101,7 @@ fn without_time(line: &str) -> String {
         words.remove(2);
     }
     // How many hold on to it is the kernel's own affair.
-    words.retain(|w| !w.starts_with("use="));
+    words.retain(|w| !w.starts_with("use=") && *w != HELPER_OF_EXPECTATIONS);
     words.join(" ")
 }
 
@@ -141,6 +150,49 @@ fn named(outcome: &Outcome, ports: &Ports) -> Outcome {
     }
     for line in outcome.connections.iter_mut().flatten() {
         *line = names.name_connection(line);
+    }
+    outcome
+}
+
+/// An outcome without the cookies of a SYN proxy, which are hashes with a secret: the sequence
+/// number of what opens a connection, and in its timestamp all bits but those that stand for
+/// options. Checksums that are right become zero.
+fn without_cookies(outcome: &Outcome) -> Outcome {
+    const ETHERNET: usize = 14;
+    const OPENING: u8 = 0x12;
+    const TIMESTAMP: u8 = 8;
+    const OF_OPTIONS: u8 = 0x3f;
+    let mut outcome = outcome.clone();
+    for frame in outcome.sent.values_mut().flatten() {
+        let (start, addresses) = match (frame.get(12..15), frame.get(20), frame.get(23)) {
+            (Some([8, 0, 0x45]), _, Some(6)) => (ETHERNET + 20, 26..34),
+            (Some([0x86, 0xdd, _]), Some(6), _) => (ETHERNET + 40, 22..54),
+            _ => continue,
+        };
+        let Some(flags) = frame.get(start + 13).filter(|_| frame.len() >= start + 20) else {
+            continue;
+        };
+        if flags & 0x3f != OPENING {
+            continue;
+        }
+        let pseudo: Vec<u8> = frame[addresses].to_vec();
+        let length = (frame.len() - start) as u32;
+        let pseudo =
+            pseudo.chunks(2).fold(6 + length, |s, c| s + u32::from(c[0]) * 256 + u32::from(c[1]));
+        let right = checksum(pseudo, &frame[start..]) == 0;
+        let tcp = &mut frame[start..];
+        tcp[4..8].fill(0);
+        if right {
+            tcp[16..18].fill(0);
+        }
+        let mut at = 20;
+        while let Some(&[kind, len]) = tcp.get(at..).and_then(|o| o.first_chunk()) {
+            if kind == TIMESTAMP && tcp.len() >= at + 6 {
+                tcp[at + 2..at + 5].fill(0);
+                tcp[at + 5] &= OF_OPTIONS;
+            }
+            at += if kind < 2 { 1 } else { usize::from(len).max(2) };
+        }
     }
     outcome
 }

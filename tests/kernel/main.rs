@@ -24,14 +24,20 @@ mod extensions;
 mod frame;
 mod hand_made;
 mod links;
+mod listeners;
 mod live;
 mod namespace;
 mod net;
+mod nfnl_socket;
 mod penstock;
 mod pppoe;
+mod program;
 mod random;
 mod router;
 mod scenario;
+// What a whole kernel serves.
+#[allow(dead_code)]
+mod services;
 mod shrink;
 mod sides;
 mod sift;

@@ -8,6 +8,7 @@ use std::process::Command;
 use penstock_io::Capture;
 
 use crate::esp::opened;
+use crate::program::Programs;
 use crate::router::{ESP_IN_UDP, takes_udp};
 use crate::scenario::{COMMANDS, Outcome, Scenario, devices, only_counters, without_delivery};
 
@@ -74,7 +75,9 @@ fn run_with(
         true => ["--rules".into(), directory.join("rules.nft")],
         false => ["--state".into(), directory.join(STATE)],
     };
+    let programs = Programs::start(scenario, &written).map_err(e)?;
     let output = command
+        .args(programs.arguments())
         .arg("--net")
         .arg(directory.join("net.ip"))
         .args(rules)
@@ -83,7 +86,9 @@ fn run_with(
         .arg("--read")
         .args(reads)
         .output()
-        .map_err(e)?;
+        .map_err(e);
+    let told = programs.finish();
+    let output = output?;
     if !output.status.success() {
         return Err(format!(
             "penstock run, {}:\n{}",
@@ -93,6 +98,7 @@ fn run_with(
     }
     let mut outcome = Outcome {
         listing: without_delivery(&String::from_utf8_lossy(&output.stdout)),
+        told: told.map_err(e)?,
         ..Outcome::default()
     };
     if !scenario.commands.is_empty() {

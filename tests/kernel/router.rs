@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::links::{no_offload, wait_until_ready};
+use crate::listeners::Listeners;
 use crate::namespace::Namespace;
 use crate::pppoe::{self, Session};
 use crate::scenario::{Outcome, Scenario, devices, only_counters, pause, without_delivery};
@@ -447,16 +448,20 @@ impl Router {
         if !scenario.tc.is_empty() {
             run("tc", &["-batch", "-"], &scenario.tc)?;
         }
+        let mut listeners = Listeners::open(&scenario.services, self.tools.clone())?;
         for (source, bytes) in &scenario.frames {
             match pause(source, bytes) {
                 Some(time) => std::thread::sleep(time),
                 None => self.send(source, bytes)?,
             }
+            listeners.serve().map_err(e)?;
         }
+        listeners.finish().map_err(e)?;
         let mut outcome = Outcome { without_flowtables, ..Outcome::default() };
         let deadline = Instant::now() + Duration::from_millis(300);
         loop {
             self.collect(&mut outcome).map_err(e)?;
+            listeners.serve().map_err(e)?;
             let complete = expected.is_some_and(|x| {
                 outcome.delivered.len() >= x.delivered.len()
                     && x.sent
@@ -468,9 +473,11 @@ impl Router {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        outcome.told = listeners.told().clone();
         if scenario.tracks() {
             outcome.connections = self.tools.connections();
         }
+        drop(listeners);
         for ((name, _), value) in scenario.sysctls.iter().zip(before) {
             swap_sysctl(name, value).map_err(e)?;
         }
@@ -480,12 +487,12 @@ impl Router {
         }
         self.collect(&mut outcome).map_err(e)?;
         if !scenario.tc.is_empty() {
-            for (device, _) in &self.wires {
-                for parent in ["clsact", "ingress", "root"] {
-                    // Not every device has one.
-                    let _ = run("tc", &["qdisc", "del", "dev", device, parent], "");
-                }
-            }
+            let gone = |device: &str| {
+                format!("qdisc del dev {device} clsact\nqdisc del dev {device} root\n")
+            };
+            let lines: String = self.wires.iter().map(|(device, _)| gone(device)).collect();
+            // Not every device has both.
+            let _ = run("tc", &["-force", "-batch", "-"], &lines);
         }
         Ok(outcome)
     }

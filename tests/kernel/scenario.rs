@@ -11,6 +11,7 @@ use penstock_io::{Capture, CaptureWriter, LinkType, Merge};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::Frame;
+use crate::services::{Services, Told};
 
 /// What both sides get.
 #[derive(Clone, Serialize, Deserialize)]
@@ -33,6 +34,8 @@ pub struct Scenario {
     pub at_once: bool,
     /// Sysctls that differ from what they are by default, as `sysctl -w` names them.
     pub sysctls: Vec<(String, u32)>,
+    /// Programs that serve it, and what else there is around it.
+    pub services: Services,
 }
 
 impl Scenario {
@@ -49,6 +52,7 @@ impl Scenario {
                 .iter()
                 .any(|w| rules.contains(w)),
             sysctls: vec![],
+            services: Services::default(),
         }
     }
 
@@ -266,6 +270,8 @@ pub struct Outcome {
     pub connections: Option<Vec<String>>,
     /// The rules ran without their flowtables: packets of flows went the normal way.
     pub without_flowtables: bool,
+    /// What services were told.
+    pub told: Told,
 }
 
 /// The devices of `net.ip` lines that stand for a wire: those of type veth.

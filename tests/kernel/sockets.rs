@@ -9,6 +9,8 @@ use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use crate::nfnl_socket::{Nfnetlink, attributes};
+
 fn socket(domain: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {
     // SAFETY: socket takes no pointer; a returned descriptor has no other owner.
     unsafe {
@@ -214,111 +216,37 @@ pub fn esp_in_udp(port: u16) -> io::Result<[UdpSocket; 2]> {
 }
 
 /// Listens to a group of nflog in the present namespace.
-pub struct Log {
-    fd: OwnedFd,
-    buffer: Vec<u8>,
-}
-
-const NFULNL_MSG_PACKET: u16 = 4 << 8;
-const NFULNL_MSG_CONFIG: u16 = 4 << 8 | 1;
-const NFULA_PAYLOAD: u16 = 9;
+pub struct Log(Nfnetlink);
 
 impl Log {
     /// Binds the group, asking for whole packets.
     pub fn open(group: u16) -> io::Result<Log> {
-        let fd = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
-        option(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20)?;
-        let log = Log { fd, buffer: vec![0; 256 << 10] };
-        // NFULA_CFG_CMD = NFULNL_CFG_CMD_BIND, then NFULA_CFG_MODE = whole packets, then
-        // NFULA_CFG_QTHRESH = 1.
-        log.configure(group, 1, &[1])?;
-        log.configure(group, 2, &[0, 0, 0xff, 0xff, 2, 0])?;
-        log.configure(group, 5, &1u32.to_be_bytes())?;
-        Ok(log)
+        let socket = Nfnetlink::open()?;
+        socket.listen_to_log(group)?;
+        Ok(Log(socket))
     }
 
     /// Forgets all connections that the kernel tracks in the namespace of this socket
     /// (`conntrack -F`).
     pub fn forget_connections(&self) -> io::Result<()> {
-        // NFNL_SUBSYS_CTNETLINK, IPCTNL_MSG_CT_DELETE, without anything that says which.
-        const DELETE: u16 = 1 << 8 | 2;
-        let mut message = Vec::new();
-        message.extend(20u32.to_ne_bytes());
-        message.extend(DELETE.to_ne_bytes());
-        message.extend(((libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16).to_ne_bytes());
-        message.extend([0; 12]);
-        match self.ask(&message) {
+        const CTNETLINK: u8 = 1;
+        const DELETE: u8 = 2;
+        // Without anything that says which.
+        match self.0.ask(CTNETLINK, DELETE, 0, &[]) {
             // A kernel without connection tracking has none to forget.
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
             answer => answer,
         }
     }
 
-    fn configure(&self, group: u16, attribute: u16, value: &[u8]) -> io::Result<()> {
-        let padded = value.len().next_multiple_of(4);
-        let mut message = Vec::new();
-        message.extend((16 + 4 + 4 + padded as u32).to_ne_bytes());
-        message.extend(NFULNL_MSG_CONFIG.to_ne_bytes());
-        message.extend(((libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16).to_ne_bytes());
-        message.extend([0; 8]);
-        message.extend([0, 0]);
-        message.extend(group.to_be_bytes());
-        message.extend((4 + value.len() as u16).to_ne_bytes());
-        message.extend(attribute.to_ne_bytes());
-        message.extend(value);
-        message.resize(24 + padded, 0);
-        self.ask(&message)
-    }
-
-    /// Sends a request and waits for what the kernel says to it.
-    fn ask(&self, message: &[u8]) -> io::Result<()> {
-        let mut answer = [0u8; 256];
-        // SAFETY: pointers and lengths are those of live buffers. Netlink answers within the call.
-        let n = unsafe {
-            checked(libc::send(self.fd.as_raw_fd(), message.as_ptr().cast(), message.len(), 0))?;
-            checked(libc::recv(self.fd.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0))?
-        };
-        let code = if n >= 20 {
-            i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]])
-        } else {
-            -5
-        };
-        if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) }
-    }
-
     /// Appends the packets that are queued.
     pub fn receive(&mut self, packets: &mut Vec<Vec<u8>>) -> io::Result<()> {
-        loop {
-            // SAFETY: the pointer and length are those of a live buffer.
-            let n = unsafe {
-                checked(libc::recv(
-                    self.fd.as_raw_fd(),
-                    self.buffer.as_mut_ptr().cast(),
-                    self.buffer.len(),
-                    0,
-                ))
-            };
-            let mut rest = match n {
-                Ok(n) => &self.buffer[..n],
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(e) => return Err(e),
-            };
-            while rest.len() >= 20 {
-                let len = (u32::from_ne_bytes([rest[0], rest[1], rest[2], rest[3]]) as usize)
-                    .clamp(20, rest.len());
-                if u16::from_ne_bytes([rest[4], rest[5]]) == NFULNL_MSG_PACKET {
-                    let mut attributes = &rest[20..len];
-                    while attributes.len() >= 4 {
-                        let size = usize::from(u16::from_ne_bytes([attributes[0], attributes[1]]));
-                        let size = size.clamp(4, attributes.len());
-                        if u16::from_ne_bytes([attributes[2], attributes[3]]) == NFULA_PAYLOAD {
-                            packets.push(attributes[4..size].to_vec());
-                        }
-                        attributes = attributes.get(size.next_multiple_of(4)..).unwrap_or_default();
-                    }
-                }
-                rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
-            }
+        const PAYLOAD: u16 = 9;
+        for message in self.0.messages()? {
+            let found = attributes(message.get(20..).unwrap_or_default());
+            let payload = found.into_iter().find(|(kind, _)| *kind == PAYLOAD);
+            packets.extend(payload.map(|(_, bytes)| bytes.to_vec()));
         }
+        Ok(())
     }
 }

@@ -13,6 +13,10 @@ pub trait Tools: Send + Sync {
     /// The connections that the kernel tracks, a line each as conntrack(8) lists them. None where
     /// they cannot be listed.
     fn connections(&self) -> Option<Vec<String>>;
+
+    /// The line of a message of ctnetlink about an event, as conntrack(8) has it. None where it
+    /// cannot be told.
+    fn event(&self, message: &[u8]) -> Option<String>;
 }
 
 /// nft(8) and conntrack(8).
@@ -30,6 +34,11 @@ impl Tools for Programs {
             lines.extend(listing.lines().map(str::to_owned));
         }
         Some(lines)
+    }
+
+    /// conntrack(8) reads no messages of others.
+    fn event(&self, _message: &[u8]) -> Option<String> {
+        None
     }
 }
 

@@ -40,7 +40,7 @@ pub enum Answer {
     /// This kernel has no such router.
     Skip(String),
     /// What came of a scenario.
-    Outcome(Outcome),
+    Outcome(Box<Outcome>),
     /// A tool refuses, with what it says.
     Refused(String),
 }
@@ -111,7 +111,7 @@ pub fn serve_lane() -> io::Result<()> {
                 match set_up(&mut router, &scenario.net, &tools) {
                     Ok(router) => router
                         .run(&scenario, expected.as_ref())
-                        .map_or_else(Answer::Refused, Answer::Outcome),
+                        .map_or_else(Answer::Refused, |outcome| Answer::Outcome(Box::new(outcome))),
                     Err(answer) => answer,
                 }
             }

@@ -161,7 +161,7 @@ impl Kernel for Lane {
         let request =
             Request::Run { scenario: Box::new(scenario.clone()), expected: expected.cloned() };
         match self.ask(&request)? {
-            Answer::Outcome(outcome) => Ok(outcome),
+            Answer::Outcome(outcome) => Ok(*outcome),
             Answer::Refused(text) | Answer::Skip(text) => Err(text),
             _ => Err("the guest says something else".into()),
         }

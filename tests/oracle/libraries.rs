@@ -61,6 +61,17 @@ struct Conntrack {
     register: unsafe extern "C" fn(Opaque, c_uint, Callback, *mut c_void) -> c_int,
     query: unsafe extern "C" fn(Opaque, c_uint, *const c_void) -> c_int,
     print: Print,
+    /// A connection, and an expectation: made, filled from a message, printed, freed.
+    connection: Kept,
+    expectation: Kept,
+}
+
+/// Functions for one kind of object.
+struct Kept {
+    new: unsafe extern "C" fn() -> Opaque,
+    free: unsafe extern "C" fn(Opaque),
+    parse: unsafe extern "C" fn(*const c_void, Opaque) -> c_int,
+    print: Print,
 }
 
 type Print = unsafe extern "C" fn(*mut c_char, c_uint, Opaque, c_uint, c_uint, c_uint) -> c_int;
@@ -95,6 +106,18 @@ impl Libraries {
                     register: nfct.function(c"nfct_callback_register")?,
                     query: nfct.function(c"nfct_query")?,
                     print: nfct.function(c"nfct_snprintf")?,
+                    connection: Kept {
+                        new: nfct.function(c"nfct_new")?,
+                        free: nfct.function(c"nfct_destroy")?,
+                        parse: nfct.function(c"nfct_nlmsg_parse")?,
+                        print: nfct.function(c"nfct_snprintf")?,
+                    },
+                    expectation: Kept {
+                        new: nfct.function(c"nfexp_new")?,
+                        free: nfct.function(c"nfexp_destroy")?,
+                        parse: nfct.function(c"nfexp_nlmsg_parse")?,
+                        print: nfct.function(c"nfexp_snprintf")?,
+                    },
                 },
             })
         }
@@ -144,6 +167,41 @@ impl Tools for Libraries {
             }
             (nfct.close)(handle);
             if failed { None } else { Some(listing.lines) }
+        }
+    }
+
+    fn event(&self, message: &[u8]) -> Option<String> {
+        const DELETE: u8 = 2;
+        const EXPECTATIONS: u8 = 2;
+        const NEW: c_uint = 1;
+        const UPDATE: c_uint = 2;
+        const DESTROY: c_uint = 4;
+        let (&kind, &subsystem) = (message.get(4)?, message.get(5)?);
+        let flags = u16::from_ne_bytes([*message.get(6)?, *message.get(7)?]);
+        let kind = match kind {
+            DELETE => DESTROY,
+            _ if flags & libc::NLM_F_CREATE as u16 != 0 => NEW,
+            _ => UPDATE,
+        };
+        let nfct = &self.conntrack;
+        let kept = if subsystem == EXPECTATIONS { &nfct.expectation } else { &nfct.connection };
+        let mut line = [0u8; 1024];
+        // SAFETY: the object is live from its creation to its end; the message is a whole one with
+        // its header; the buffer has the length given, and ends with a zero since its last byte is
+        // not given.
+        unsafe {
+            let object = (kept.new)();
+            if object.is_null() {
+                return None;
+            }
+            let parsed = (kept.parse)(message.as_ptr().cast(), object) >= 0;
+            let room = line.len() as c_uint - 1;
+            let at = line.as_mut_ptr().cast();
+            if parsed {
+                (kept.print)(at, room, object, kind, 0, 0);
+            }
+            (kept.free)(object);
+            parsed.then(|| CStr::from_ptr(at).to_string_lossy().trim_end().to_owned())
         }
     }
 }

@@ -29,15 +29,21 @@ mod hand_made;
 mod libraries;
 #[path = "../kernel/links.rs"]
 mod links;
+#[path = "../kernel/listeners.rs"]
+mod listeners;
 #[path = "../kernel/namespace.rs"]
 mod namespace;
 #[path = "../kernel/net.rs"]
 mod net;
+#[path = "../kernel/nfnl_socket.rs"]
+mod nfnl_socket;
 mod peer;
 #[path = "../kernel/penstock.rs"]
 mod penstock;
 #[path = "../kernel/pppoe.rs"]
 mod pppoe;
+#[path = "../kernel/program.rs"]
+mod program;
 #[path = "../kernel/random/mod.rs"]
 mod random;
 mod reference;
@@ -47,6 +53,8 @@ mod router;
 #[path = "../kernel/scenario.rs"]
 mod scenario;
 mod scenarios;
+#[path = "../kernel/services.rs"]
+mod services;
 #[path = "../kernel/shrink.rs"]
 mod shrink;
 #[path = "../kernel/sides.rs"]

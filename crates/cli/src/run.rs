@@ -3,6 +3,7 @@
 //! `penstock run`: captures go through a ruleset; frames, verdicts and counters come out.
 
 mod burst;
+mod events;
 pub mod options;
 pub mod output;
 mod queue;
@@ -34,6 +35,7 @@ use crate::log::{LogFile, Nflog};
 use crate::rules::{self, NetNames};
 use crate::tracer::Tracer;
 use burst::Burst;
+use events::Events;
 use options::{Options, Wanted};
 use output::Output;
 use summary::{Input, Summary};
@@ -107,6 +109,12 @@ fn run(options: &Options) -> Result<bool, String> {
     for (num, socket) in &options.queues {
         output.queues.open(*num, socket)?;
     }
+    let events = options
+        .conntrack_events
+        .as_deref()
+        .map(|f| lines_to(f).map(Events::to).map_err(failed(f)))
+        .transpose()?;
+    path.conntrack_mut().set_observer(events.as_ref().map(Events::observer));
     let started = Instant::now();
     output.watch(!options.read.as_is, options.compare);
     let pumped = pump(&mut inputs, start, &mut counts, &mut path, &mut output);
@@ -116,6 +124,10 @@ fn run(options: &Options) -> Result<bool, String> {
     let (whole, end) = pumped?;
 
     path.conntrack_mut().advance(end);
+    if let (Some(events), Some(file)) = (events, &options.conntrack_events) {
+        path.conntrack_mut().set_observer(None);
+        events.finish().map_err(failed(file))?;
+    }
     if let Some(file) = &options.conntrack_dump {
         write(file, path.conntrack().dump().as_bytes()).map_err(failed(file))?;
     }
@@ -192,9 +204,9 @@ fn write(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// A file for lines, or standard error.
-fn lines_to(file: &Path) -> std::io::Result<Box<dyn Write>> {
+fn lines_to(file: &Path) -> std::io::Result<Box<dyn Write + Send>> {
     Ok(match file.to_str() {
-        Some("-") => Box::new(std::io::stderr().lock()),
+        Some("-") => Box::new(std::io::stderr()),
         _ => Box::new(std::io::BufWriter::new(penstock_files::create(file, Access::Owner)?)),
     })
 }

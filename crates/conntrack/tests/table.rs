@@ -381,8 +381,8 @@ fn filters_select_as_conntrack_does() {
 struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Observer for Log {
-    fn event(&mut self, kind: EventKind, _: u16, connection: Connection<'_>) {
-        self.0.lock().unwrap().push(connection.event_line(kind).to_string());
+    fn event(&mut self, kind: EventKind, what: u16, connection: Connection<'_>) {
+        self.0.lock().unwrap().push(connection.event_line(kind, what).to_string());
     }
 }
 
@@ -410,7 +410,7 @@ fn events_are_printed_as_by_conntrack() {
             format!("    [NEW] tcp      6 120 SYN_SENT {tuples} [UNREPLIED] {reply}"),
             format!(" [UPDATE] tcp      6 60 SYN_RECV {tuples} {reply}"),
             format!(" [UPDATE] tcp      6 432000 ESTABLISHED {tuples} {reply} [ASSURED]"),
-            format!("[DESTROY] tcp      6 ESTABLISHED {tuples} {reply} [ASSURED]"),
+            format!("[DESTROY] tcp      6 432000 ESTABLISHED {tuples} {reply} [ASSURED]"),
         ]
     );
 }

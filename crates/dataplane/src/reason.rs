@@ -105,6 +105,8 @@ reasons! {
     NotMember = "multicast group not joined",
     /// To be forwarded, but came as link broadcast or multicast.
     NotForHost = "link broadcast not forwarded",
+    /// To be forwarded, but a rule has given it to a socket of the host (`tproxy`).
+    OfSocket = "given to a socket, not forwarded",
     /// TTL or hop limit ran out.
     Ttl = "TTL exceeded",
     /// Larger than the MTU, and must not be fragmented (`PKT_TOO_BIG`).

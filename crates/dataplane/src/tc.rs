@@ -13,8 +13,8 @@ pub(crate) struct Tc {
     pub(crate) config: Arc<Config>,
     pub(crate) filters: State,
     pub(crate) queues: Queues,
-    /// Redirections that are being done, one because of the other.
-    pub(crate) nested: u32,
+    /// Devices that packets are being sent on by filters, one because of the other.
+    pub(crate) sending: Sending,
     /// The packet that is sent next comes from a filter: netfilter's egress does not see it
     /// (`nf_skip_egress`).
     pub(crate) skip_egress: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Tc {
 impl Tc {
     pub(crate) fn new(config: Arc<Config>) -> Self {
         let (filters, queues) = (State::new(&config), Queues::new(&config));
-        Tc { config, filters, queues, nested: 0, skip_egress: false }
+        Tc { config, filters, queues, sending: Sending::default(), skip_egress: false }
     }
 
     /// Whether something may leave a queue by then.
@@ -41,5 +41,39 @@ impl Tc {
     #[inline]
     pub(crate) fn egress_sees(&mut self) -> bool {
         !std::mem::take(&mut self.skip_egress)
+    }
+}
+
+/// Devices that packets are being sent on, one because of the other (`sched_mirred_dev` of
+/// `struct netdev_xmit`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sending {
+    devices: [u32; Sending::MOST],
+    len: usize,
+}
+
+impl Sending {
+    /// How many there may be (`MIRRED_NEST_LIMIT`).
+    const MOST: usize = 4;
+
+    /// Whether there is no room for another.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == Self::MOST
+    }
+
+    /// Whether a device is among them.
+    pub(crate) fn has(&self, device: u32) -> bool {
+        self.devices[..self.len].contains(&device)
+    }
+
+    /// Adds a device, for which there is room.
+    pub(crate) fn push(&mut self, device: u32) {
+        self.devices[self.len] = device;
+        self.len += 1;
+    }
+
+    /// Takes the last one away.
+    pub(crate) fn pop(&mut self) {
+        self.len -= 1;
     }
 }

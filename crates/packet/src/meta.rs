@@ -166,6 +166,9 @@ pub struct Meta {
     /// The packet went through IPsec on its way out, and policy does not ask again
     /// (`IPSKB_XFRM_TRANSFORMED`).
     pub transformed: bool,
+    /// How often filters of traffic control have sent the packet to be received somewhere
+    /// (`skb->tc_depth`).
+    pub tc_depth: u8,
     /// Number of the local socket that the packet was sent from or is assigned to (`skb->sk`), 0
     /// for none.
     pub socket: u32,
@@ -198,6 +201,7 @@ impl Meta {
         reassembled: 0,
         secpath: 0,
         transformed: false,
+        tc_depth: 0,
         socket: 0,
         broute: false,
         gso: None,

@@ -185,7 +185,8 @@ impl Fingerprint {
 }
 
 fn fingerprint(line: &str) -> Result<Fingerprint, &'static str> {
-    let fields: Vec<&str> = line.split(':').collect();
+    // nfnl_osf(8) passes over blanks after a colon.
+    let fields: Vec<&str> = line.split(':').map(str::trim_start).collect();
     let &[window, ttl, df, size, options, genre, version, _subtype, _details] = &fields[..] else {
         return Err("there are not 9 fields");
     };

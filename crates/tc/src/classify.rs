@@ -176,6 +176,8 @@ fn retag(packet: &mut Packet, change: VlanAction) -> bool {
         }
         VlanAction::Push { protocol, id, priority } => {
             let tci = id | u16::from(priority) << vlan::PRIORITY_SHIFT;
+            // A tag that the packet has becomes payload (`skb_vlan_push()`).
+            packet.restore_tag();
             packet.push_tag(VlanTag { protocol, tci });
             true
         }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The `flower` classifier: fields by name (`net/sched/cls_flower.c`). Fields that are not named do
-//! not matter; a named field that the packet does not have does not match.
+//! not matter; a named field that the packet does not have does not match. Fields of a transport
+//! header that fragments and cut packets do not show are zero.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -54,6 +55,7 @@ struct Dissected<'p> {
     tos_ttl: Option<(u8, u8)>,
     /// Is a fragment; is its first one.
     fragment: (bool, bool),
+    /// From the transport header on; none in fragments.
     transport: Option<&'p [u8]>,
     arp: Option<arp::Header<'p>>,
 }
@@ -77,7 +79,7 @@ fn dissect(packet: &Packet) -> Dissected<'_> {
             found.ip_proto = Some(h.protocol());
             found.tos_ttl = Some((h.tos(), h.ttl()));
             found.fragment = (h.is_fragment(), h.is_fragment() && h.fragment_offset() == 0);
-            if h.fragment_offset() == 0 {
+            if !h.is_fragment() {
                 found.transport = bytes.get(h.header_len()..);
             }
         }
@@ -86,7 +88,8 @@ fn dissect(packet: &Packet) -> Dissected<'_> {
             found.addresses = Some((h.src().into(), h.dst().into()));
             found.tos_ttl = Some((h.traffic_class(), h.hop_limit()));
             let (mut next, mut at) = (h.next_header(), ipv6::LEN);
-            // The dissector passes over hop-by-hop, routing, destination and fragment headers.
+            // The dissector passes over hop-by-hop, routing and destination headers. It ends at a
+            // fragment header, also of a first fragment.
             while let protocol::HOP_BY_HOP
             | protocol::ROUTING
             | protocol::DEST_OPTIONS
@@ -100,14 +103,10 @@ fn dissect(packet: &Packet) -> Dissected<'_> {
                     let Some(f) = bytes.get(at..at + 8) else { break };
                     let field = u16::from_be_bytes([f[2], f[3]]);
                     found.fragment = (true, field & 0xfff8 == 0);
-                    if field & 0xfff8 != 0 {
-                        found.ip_proto = Some(following);
-                        return found;
-                    }
-                    at += 8;
-                } else {
-                    at += (usize::from(units) + 1) * 8;
+                    found.ip_proto = Some(following);
+                    return found;
                 }
+                at += (usize::from(units) + 1) * 8;
                 next = following;
             }
             found.ip_proto = Some(next);
@@ -148,18 +147,18 @@ impl Flower {
         }
         let link = packet.link();
         let found = dissect(packet);
-        let halves =
-            |at: usize| found.transport?.get(at..at + 2).map(|b| u16::from_be_bytes([b[0], b[1]]));
+        let halves = |at: usize| {
+            let bytes = found.transport.and_then(|t| t.get(at..at + 2));
+            bytes.map_or(0, |b| u16::from_be_bytes([b[0], b[1]]))
+        };
         let ports = matches!(
             found.ip_proto,
             Some(protocol::TCP | protocol::UDP | protocol::SCTP | protocol::UDPLITE)
         );
-        let port = |at: usize, (low, high): Range<u16>| {
-            ports && halves(at).is_some_and(|p| (low..=high).contains(&p))
-        };
+        let port = |at: usize, (low, high): Range<u16>| ports && (low..=high).contains(&halves(at));
         let icmp = |at: usize, want: u8| {
             matches!(found.ip_proto, Some(protocol::ICMP | protocol::ICMPV6))
-                && found.transport.and_then(|t| t.get(at)) == Some(&want)
+                && found.transport.and_then(|t| t.get(at)).copied().unwrap_or(0) == want
         };
         let masked = |have: Option<u8>, (value, mask): (u8, u8)| {
             have.is_some_and(|h| (h ^ value) & mask == 0)
@@ -187,8 +186,7 @@ impl Flower {
             && wanted(self.src_port, |r| port(0, r))
             && wanted(self.dst_port, |r| port(2, r))
             && wanted(self.tcp_flags, |(value, mask)| {
-                found.ip_proto == Some(protocol::TCP)
-                    && halves(12).is_some_and(|f| (f & 0xfff ^ value) & mask == 0)
+                found.ip_proto == Some(protocol::TCP) && (halves(12) & 0xfff ^ value) & mask == 0
             })
             && wanted(self.icmp_type, |t| icmp(0, t))
             && wanted(self.icmp_code, |c| icmp(1, c))

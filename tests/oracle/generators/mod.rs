@@ -8,6 +8,7 @@ mod flow_rules;
 mod ipsec;
 mod pppoe_flow;
 mod talk;
+mod tc;
 mod tunnel;
 mod tunnel_flow;
 mod vlan_bridge;
@@ -16,7 +17,8 @@ mod vlan_flow;
 use crate::random::Kind;
 
 /// All kinds.
-pub const KINDS: [Kind; 8] = [
+pub const KINDS: [Kind; 9] = [
+    Kind { names: &["random_tc_"], scenario: tc::scenario, share: 1 },
     Kind { names: &["random_vlan_flow_"], scenario: vlan_flow::scenario, share: 1 },
     Kind { names: &["random_vlan_bridge_"], scenario: vlan_bridge::scenario, share: 1 },
     Kind { names: &["random_tunnel_flow_"], scenario: tunnel_flow::scenario, share: 1 },

@@ -2,8 +2,14 @@
 
 //! Scenarios by hand of what most machines' kernels lack.
 
+mod events;
 mod flowtable;
+mod helpers;
 mod ipsec;
+mod log;
+mod proxy;
+mod queue;
+pub mod sctp;
 mod tunnel;
 mod tunnel_errors;
 mod vlan;
@@ -15,7 +21,20 @@ use crate::scenario::Scenario;
 
 /// All of them.
 pub fn all() -> Vec<Scenario> {
-    [flowtable::all(), vlan::all(), tunnel::all(), tunnel_errors::all(), ipsec::all()].concat()
+    [
+        flowtable::all(),
+        vlan::all(),
+        tunnel::all(),
+        tunnel_errors::all(),
+        ipsec::all(),
+        events::all(),
+        helpers::all(),
+        queue::all(),
+        log::all(),
+        proxy::all(),
+        sctp::all(),
+    ]
+    .concat()
 }
 
 /// A scenario with frames, each with where it comes from.

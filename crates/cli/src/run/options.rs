@@ -44,6 +44,11 @@ const OPTIONS: &[Opt] = &[
         "write the connections at the end to FILE (`-` for standard error), as `conntrack -L` does",
     )
     .takes("FILE", Values::Files),
+    long(
+        "conntrack-events",
+        "write what happens to connections and expectations to FILE (`-` for standard error), as `conntrack -E` does",
+    )
+    .takes("FILE", Values::Files),
     long("flows", "write the flows in flowtables at the end, and why others are not there, to FILE (`-` for standard error)")
         .takes("FILE", Values::Files),
     long("tap", "write what a tap on DEV sees to FILE: all frames in and out, except those that early ingress takes")
@@ -96,6 +101,8 @@ pub struct Options {
     pub nflog: Option<PathBuf>,
     /// The connections at the end.
     pub conntrack: Option<PathBuf>,
+    /// Events of connections and expectations.
+    pub conntrack_events: Option<PathBuf>,
     /// The connections at the end, to be loaded again.
     pub conntrack_dump: Option<PathBuf>,
     /// The flows at the end.
@@ -152,6 +159,7 @@ struct Given {
     log: Option<PathBuf>,
     nflog: Option<PathBuf>,
     conntrack: Option<PathBuf>,
+    conntrack_events: Option<PathBuf>,
     conntrack_dump: Option<PathBuf>,
     flows: Option<PathBuf>,
     taps: Vec<(String, PathBuf)>,
@@ -182,6 +190,9 @@ impl Given {
             "nflog" => once(&mut self.nflog, "--nflog", file(parser)?)?,
             "conntrack-dump" => once(&mut self.conntrack_dump, "--conntrack-dump", file(parser)?)?,
             "conntrack" => once(&mut self.conntrack, "--conntrack", file(parser)?)?,
+            "conntrack-events" => {
+                once(&mut self.conntrack_events, "--conntrack-events", file(parser)?)?;
+            }
             "flows" => once(&mut self.flows, "--flows", file(parser)?)?,
             "tap" => {
                 for value in parser.values().map_err(sentence)? {
@@ -262,6 +273,7 @@ impl Given {
             log: self.log,
             nflog: self.nflog,
             conntrack: self.conntrack,
+            conntrack_events: self.conntrack_events,
             conntrack_dump: self.conntrack_dump,
             flows: self.flows,
             taps: self.taps,

@@ -16,9 +16,8 @@ pub(crate) enum Action {
     Expect(Announcement),
     /// Removes the expectations of this connection for which the function returns `true`.
     Unexpect(fn(&Expectation) -> bool),
-    /// Expectations of a class become active, for `timeout` nanoseconds from now on; `max` is how
-    /// many of the class the connection may expect.
-    Activate { class: u8, timeout: u64, max: u32 },
+    /// Expectations of a class become active, for `timeout` nanoseconds from now on.
+    Activate { class: u8, timeout: u64 },
     /// Source identifiers that the connection entered are forgotten.
     ForgetKeys,
     /// Ends the connections with source identifiers that this one entered, and removes the

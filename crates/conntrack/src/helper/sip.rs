@@ -91,7 +91,7 @@ fn read_one(
             }
             "INVITE" | "UPDATE" | "PRACK" if dialogue.invite == cseq => actions.push(FLUSH_MEDIA),
             "REGISTER" if dialogue.register == cseq && code >= 200 => {
-                actions.push(registered(m, text, code));
+                actions.push(registered(text, code));
             }
             _ => {}
         },
@@ -217,7 +217,7 @@ fn register(m: &Message<'_>, text: &Text<'_>, actions: &mut Vec<Action>) {
 
 /// The registrar answers: calls are expected from now on, or no longer
 /// (`process_register_response()`).
-fn registered(m: &Message<'_>, text: &Text<'_>, code: u16) -> Action {
+fn registered(text: &Text<'_>, code: u16) -> Action {
     let expires = match code {
         200..300 => {
             let of_contact = text.contacts().iter().filter_map(|c| c.parameter("expires=")).max();
@@ -229,7 +229,7 @@ fn registered(m: &Message<'_>, text: &Text<'_>, code: u16) -> Action {
         return Action::Unexpect(|e| e.class == SIGNALLING);
     }
     let timeout = u64::from(expires) * SECOND;
-    Action::Activate { class: SIGNALLING, timeout, max: m.max(SIGNALLING) }
+    Action::Activate { class: SIGNALLING, timeout }
 }
 
 /// Rewrites the addresses of both ends in the headers (`nf_nat_sip()`).

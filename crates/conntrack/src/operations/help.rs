@@ -3,7 +3,7 @@
 //! Running the helper of a packet's connection, and doing what it asks for.
 
 use crate::dissect::{self, Layers};
-use crate::expectation::{ExpectError, Expectation, expect_flag};
+use crate::expectation::{ExpectError, Expectation};
 use crate::helper::{self, Action, Announcement, Edit, Message, Otherwise, Ports, Surroundings};
 use crate::packet::Verdict;
 use crate::reference::Ref;
@@ -164,7 +164,7 @@ impl Conntrack {
             Action::Live(timeout) => self.set_timeout(n, timeout),
             Action::Expect(announcement) => self.announce(n, announcement, edits)?,
             Action::Unexpect(which) => self.unexpect_of(n, which),
-            Action::Activate { class, timeout, max } => self.activate(n, class, timeout, max),
+            Action::Activate { class, timeout } => self.activate_expectations(n, class, timeout),
             Action::ForgetKeys => {
                 self.forget_keys(n);
             }
@@ -269,21 +269,6 @@ impl Conntrack {
             candidate = candidate.checked_add(2).unwrap_or(1024);
         }
         None
-    }
-
-    /// Lets inactive expectations of a class be met from now on.
-    fn activate(&mut self, n: u32, class: u8, timeout: u64, max: u32) {
-        let master = self.reference(n);
-        let pending: Vec<Expectation> = self
-            .expectations()
-            .filter(|(e, _)| e.master == master && e.class == class)
-            .map(|(e, _)| e.clone())
-            .collect();
-        self.unexpect_of(n, |e| e.class == class);
-        for e in pending {
-            let active = Expectation { flags: e.flags & !expect_flag::INACTIVE, timeout, ..e };
-            let _ = self.expect(active, max);
-        }
     }
 
     /// Ends the connections with master `n` and a source identifier that it entered.

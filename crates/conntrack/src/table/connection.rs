@@ -229,10 +229,13 @@ impl Conntrack {
             return false;
         }
         let x = self.extra_mut(n);
+        let before = x.labels;
         for ((old, new), mask) in x.labels.iter_mut().zip(labels).zip(mask) {
             *old = *old & !mask | new & mask;
         }
-        self.note(n, event::LABEL);
+        if x.labels != before {
+            self.note(n, event::LABEL);
+        }
         true
     }
 

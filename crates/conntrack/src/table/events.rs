@@ -22,6 +22,17 @@ pub enum EventKind {
     Destroy,
 }
 
+impl EventKind {
+    /// As `conntrack -E` has it at the beginning of a line.
+    pub fn word(self) -> &'static str {
+        match self {
+            EventKind::New => "[NEW]",
+            EventKind::Update => "[UPDATE]",
+            EventKind::Destroy => "[DESTROY]",
+        }
+    }
+}
+
 /// Who listens.
 pub trait Observer: Send {
     /// Told when a packet that changed something leaves, and when a connection ends. `what` are

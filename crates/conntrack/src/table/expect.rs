@@ -152,6 +152,31 @@ impl Conntrack {
         }
     }
 
+    /// Lets inactive expectations of a class be met from now on, for `timeout` nanoseconds
+    /// (`refresh_signalling_expectation()`): no event tells of it.
+    pub(crate) fn activate_expectations(&mut self, master: u32, class: u8, timeout: u64) {
+        let ids = self.extra(master).map_or(Vec::new(), |x| x.expects.0.clone());
+        let expires = self.now.saturating_add(timeout.min(LONGEST));
+        let x = &mut self.expects;
+        for id in ids {
+            if let Some(stored) = x.slots.get_mut(id as usize).and_then(Option::as_mut)
+                && stored.expectation.class == class
+            {
+                x.deadlines.remove(&(stored.expires, id));
+                x.deadlines.insert((expires, id));
+                stored.expires = expires;
+                if let Some(member) = &self.member {
+                    member.unexpect(&stored.expectation);
+                }
+                stored.expectation.flags &= !expect_flag::INACTIVE;
+                if let Some(member) = &self.member {
+                    // There was room for it until now.
+                    let _ = member.expect(&stored.expectation, self.settings.expect_max);
+                }
+            }
+        }
+    }
+
     /// How many connections of a class a connection expects.
     pub fn expecting(&self, master: u32, class: u8) -> u32 {
         let Some(extra) = self.extra(master) else { return 0 };
@@ -184,7 +209,7 @@ impl Conntrack {
     pub(crate) fn unexpect_of(&mut self, master: u32, which: impl Fn(&Expectation) -> bool) {
         let Some(extra) = self.extra(master) else { return };
         let of = |id: &&u32| self.expects.get(**id).is_some_and(|s| which(&s.expectation));
-        let ids: Vec<u32> = extra.expects.0.iter().filter(of).copied().collect();
+        let ids: Vec<u32> = extra.expects.0.iter().filter(of).rev().copied().collect();
         ids.into_iter().for_each(|id| self.unexpect(id));
     }
 
@@ -284,7 +309,7 @@ impl Conntrack {
             Some(x) if !x.expects.0.is_empty() => std::mem::take(&mut self.extra_mut(n).expects.0),
             _ => return,
         };
-        for id in ids {
+        for id in ids.into_iter().rev() {
             self.unexpect(id);
         }
     }

@@ -8,7 +8,7 @@ use crate::settings::SECOND;
 use crate::table::{Connection, Conntrack, EventKind};
 use crate::tracker::ProtocolState;
 use crate::tuple::IPV4;
-use crate::{Direction, Tuple, status};
+use crate::{Direction, Tuple, event, status};
 use penstock_wire::protocol;
 use std::fmt::{self, Write};
 
@@ -25,8 +25,9 @@ pub struct Style {
     pub ktimestamp: bool,
     /// With the labels as numbers of bits (`-o labels` without a file of names).
     pub labels: bool,
-    /// As a message of an event has it: what is not said there is left out.
-    pub event: Option<EventKind>,
+    /// As a message of an event has it: what is not said there is left out. With the bits of
+    /// [`crate::event`] that the event has.
+    pub event: Option<(EventKind, u16)>,
 }
 
 /// A connection's line, without line end.
@@ -112,14 +113,18 @@ impl fmt::Display for Line<'_> {
         // neither timeout nor state (`ctnetlink_dump_info()`, `ct_seq_show()`), events have both.
         let offloaded = has(status::OFFLOAD);
         let kept = offloaded && self.style.event.is_none();
-        let ended = self.style.event == Some(EventKind::Destroy);
-        if !(ended || kept) {
-            write!(f, "{} ", c.remaining() / SECOND)?;
+        // The last event of a connection tells everything, others what has changed
+        // (`ctnetlink_conntrack_event()`).
+        let ended = matches!(self.style.event, Some((EventKind::Destroy, _)));
+        let left = c.remaining() / SECOND;
+        if !(kept || ended && left == 0) {
+            write!(f, "{left} ")?;
         }
+        let changed = |what: u16| self.style.event.is_none_or(|(_, all)| ended || all & what != 0);
         if proc && let ProtocolState::Gre { timeout, stream_timeout } = c.proto() {
             write!(f, "timeout={}, stream_timeout={} ", timeout / SECOND, stream_timeout / SECOND)?;
         }
-        if let Some(state) = c.state().filter(|_| !kept) {
+        if let Some(state) = c.state().filter(|_| !kept && changed(event::PROTOINFO)) {
             write!(f, "{state} ")?;
         }
         for direction in [Direction::Original, Direction::Reply] {
@@ -135,7 +140,8 @@ impl fmt::Display for Line<'_> {
                     _ => {}
                 }
             }
-            if let Some(counter) = c.counters(direction) {
+            let counted = self.style.event.is_none() || ended;
+            if let Some(counter) = c.counters(direction).filter(|_| counted) {
                 write!(f, "packets={} bytes={} ", counter.packets, counter.bytes)?;
             }
             if direction == Direction::Original && !has(status::SEEN_REPLY) {
@@ -149,10 +155,10 @@ impl fmt::Display for Line<'_> {
         } else if has(status::ASSURED) {
             write!(f, "[ASSURED] ")?;
         }
-        if self.style.event.is_none() || c.mark() != 0 {
+        if c.mark() != 0 || changed(event::MARK) && !ended {
             write!(f, "mark={} ", c.mark())?;
         }
-        if c.secmark() != 0 && !proc {
+        if c.secmark() != 0 && !proc && changed(event::SECMARK) {
             write!(f, "secmark={} ", c.secmark())?;
         }
         let same_zone = original.zone == c.zone(Direction::Reply);
@@ -160,7 +166,7 @@ impl fmt::Display for Line<'_> {
             write!(f, "zone={} ", original.zone)?;
         }
         if !proc {
-            if let Some((start, _)) = c.times() {
+            if let Some((start, _)) = c.times().filter(|_| self.style.event.is_none() || ended) {
                 let since = c.now().saturating_sub(start) / SECOND;
                 write!(f, "delta-time={since} ")?;
                 if self.style.ktimestamp {
@@ -203,21 +209,16 @@ pub struct EventLine<'a> {
 }
 
 impl Connection<'_> {
-    /// The line that tells of an event.
-    pub fn event_line(&self, kind: EventKind) -> EventLine<'_> {
-        let style = Style { event: Some(kind), ..Style::default() };
+    /// The line that tells of an event with these bits of [`crate::event`].
+    pub fn event_line(&self, kind: EventKind, what: u16) -> EventLine<'_> {
+        let style = Style { event: Some((kind, what)), ..Style::default() };
         EventLine { kind, line: self.line(style) }
     }
 }
 
 impl fmt::Display for EventLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.kind {
-            EventKind::New => "[NEW]",
-            EventKind::Update => "[UPDATE]",
-            EventKind::Destroy => "[DESTROY]",
-        };
-        write!(f, "{kind:>9} {}", self.line.to_string().trim_end())
+        write!(f, "{:>9} {}", self.kind.word(), self.line.to_string().trim_end())
     }
 }
 
@@ -228,13 +229,18 @@ pub struct ExpectationLine<'a> {
     master: Option<Connection<'a>>,
 }
 
+impl<'a> ExpectationLine<'a> {
+    /// The line of an expectation that ends in `left` nanoseconds.
+    pub fn new(expectation: &'a Expectation, left: u64, master: Option<Connection<'a>>) -> Self {
+        ExpectationLine { expectation, left, master }
+    }
+}
+
 impl Conntrack {
     /// The lines of all expectations.
     pub fn expectation_lines(&self) -> impl Iterator<Item = ExpectationLine<'_>> {
-        self.expectations().map(|(expectation, left)| ExpectationLine {
-            expectation,
-            left,
-            master: self.connection_ref(expectation.master),
+        self.expectations().map(|(expectation, left)| {
+            ExpectationLine::new(expectation, left, self.connection_ref(expectation.master))
         })
     }
 }

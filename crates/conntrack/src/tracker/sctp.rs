@@ -200,8 +200,9 @@ fn init_tag(bytes: &[u8], c: &Chunk) -> Option<u32> {
 
 /// What the chunks of a packet did to an association.
 struct Effect {
-    old: State,
     new: State,
+    /// A chunk established it.
+    established: bool,
     /// The packet does not renew the entry.
     ignore: bool,
 }
@@ -239,7 +240,7 @@ impl Sctp {
     ) -> Option<Effect> {
         const T: u8 = 1;
         let (this, other) = (direction as usize, direction.opposite() as usize);
-        let mut effect = Effect { old: State::None, new: State::None, ignore: false };
+        let mut effect = Effect { new: State::None, established: false, ignore: false };
         for c in walk(bytes) {
             match c.kind {
                 chunk::INIT if vtag != 0 => return None,
@@ -286,7 +287,7 @@ impl Sctp {
                 }
                 _ => {}
             }
-            effect.old = self.state;
+            let old = self.state;
             let Some(new) = next(direction, c.kind, self.state) else {
                 let (state, kind) = (self.state as u8, c.kind);
                 context.complain(protocol::SCTP, Wrong::Chunk { state, direction, kind });
@@ -303,7 +304,7 @@ impl Sctp {
                     self.init[this] = true;
                     self.vtag[other] = tag;
                     // INITs alone do not keep an entry alive.
-                    effect.ignore |= effect.old == State::Closed
+                    effect.ignore |= old == State::Closed
                         && effect.new == State::Closed
                         && context.has(status::CONFIRMED);
                 }
@@ -320,6 +321,7 @@ impl Sctp {
                 }
                 _ => {}
             }
+            effect.established |= old != new && new == State::Established;
             self.state = effect.new;
         }
         Some(effect)
@@ -377,9 +379,7 @@ pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<
         return Outcome::IGNORE.changed(changed);
     }
     let outcome = Outcome::accept(c.timeouts[effect.new as usize]).changed(changed);
-    let up = matches!(effect.old, State::CookieEchoed | State::HeartbeatSent)
-        && effect.new == State::Established;
-    if up { outcome.assured() } else { outcome }
+    if effect.established { outcome.assured() } else { outcome }
 }
 
 #[cfg(test)]

@@ -276,6 +276,9 @@ impl<S: Sink> Worker<'_, S> {
         if packet.meta.packet_type != PacketType::Host {
             return self.end(DropReason::NotForHost, packet);
         }
+        if packet.meta.socket != 0 {
+            return self.end(DropReason::OfSocket, packet);
+        }
         if self.state.ipsec.is_some() && !self.xfrm_check(Direction::Forward, packet) {
             return Next::Done;
         }

@@ -193,7 +193,7 @@ impl<S: Sink> Worker<'_, S> {
         if seen.flags & (ECE | CWR) == ECE | CWR {
             options.flags |= ECN;
         }
-        options.flags &= offer.flags | ECN;
+        options.flags &= offer.flags;
         options.mss = offer.mss;
         if options.flags & TIMESTAMP != 0 {
             // The cookie has no room for these: they travel in the timestamp.

@@ -12,8 +12,18 @@ use crate::sink::Sink;
 use crate::tc::Tc;
 use crate::worker::Worker;
 
-/// Devices that a packet may be sent to one from the other (`MIRRED_NEST_LIMIT`).
-const NEST_LIMIT: u32 = 4;
+/// How often filters may send a packet to be received somewhere (`MIRRED_DEFER_LIMIT`).
+const RECEIVED_MOST: u8 = 3;
+
+/// What came of a packet, or its copy, that a filter sends to a device.
+enum Sent {
+    /// It went there, or was dropped for a reason of that device.
+    Done,
+    /// It is being sent on that device: nothing was done.
+    Loop,
+    /// It has been sent too often: the filter drops the packet.
+    TooOften,
+}
 
 impl<S: Sink> Worker<'_, S> {
     /// Whether filters look at frames that arrive at a device.
@@ -50,42 +60,42 @@ impl<S: Sink> Worker<'_, S> {
                     self.state.counters.absorbed += 1;
                     return Some(true);
                 }
-                Step::Mirror { device, ingress } => self.tc_send(packet, hook, device, ingress),
+                Step::Mirror { device, ingress } => {
+                    if let Sent::TooOften = self.tc_send(packet, hook, device, ingress) {
+                        self.drop(DropReason::Recursion, packet);
+                        return Some(false);
+                    }
+                }
                 Step::Redirect { device, ingress } => {
+                    if let Sent::TooOften = self.tc_send(packet, hook, device, ingress) {
+                        self.drop(DropReason::Recursion, packet);
+                        return Some(false);
+                    }
                     self.state.counters.taken += 1;
                     self.state.counters.absorbed += 1;
-                    self.tc_send(packet, hook, device, ingress);
                     return Some(true);
                 }
             }
         }
     }
 
-    /// `tcf_mirred_to_dev()`: a copy goes to a device.
-    fn tc_send(&mut self, packet: &Packet, from: Hook, device: u32, ingress: bool) {
-        self.state.counters.originated += 1;
+    /// `tcf_mirred_act()`: a copy goes to a device.
+    fn tc_send(&mut self, packet: &Packet, from: Hook, device: u32, ingress: bool) -> Sent {
         let up = self.net.link(device).is_some_and(|l| l.up);
+        let Some(tc) = &mut self.state.tc else { return Sent::TooOften };
+        if tc.sending.is_full() || packet.meta.tc_depth >= RECEIVED_MOST {
+            return Sent::TooOften;
+        }
+        if !ingress && tc.sending.has(device) {
+            return Sent::Loop;
+        }
+        self.state.counters.originated += 1;
         if !up {
-            return self.drop(DropReason::LinkDown, packet);
-        }
-        let Some(tc) = &mut self.state.tc else { return self.drop(DropReason::Tc, packet) };
-        if tc.nested >= NEST_LIMIT {
-            return self.drop(DropReason::Recursion, packet);
-        }
-        tc.nested += 1;
-        if ingress {
-            let mut copy = self.state.buffers.spare.pop().unwrap_or_default();
-            copy.clone_from(packet);
-            copy.data_at_network();
-            (copy.meta.iif, copy.meta.oif) = (device, 0);
-            if from == Hook::Ingress {
-                self.pass_up(&mut copy, None);
-                self.state.buffers.spare.push(copy);
-            } else {
-                // netif_rx(): received when what is being done is done.
-                self.state.buffers.backlog.push_back((copy, None));
-            }
+            self.drop(DropReason::LinkDown, packet);
+        } else if ingress {
+            self.tc_receive(packet, from, device);
         } else {
+            tc.sending.push(device);
             self.nested(packet.meta.time, |worker, copy| {
                 copy.clone_from(packet);
                 if let Some(tc) = &mut worker.state.tc {
@@ -93,9 +103,26 @@ impl<S: Sink> Worker<'_, S> {
                 }
                 worker.transmit(copy, device, None);
             });
+            if let Some(tc) = &mut self.state.tc {
+                tc.sending.pop();
+            }
         }
-        if let Some(tc) = &mut self.state.tc {
-            tc.nested -= 1;
+        Sent::Done
+    }
+
+    /// A copy is received on a device.
+    fn tc_receive(&mut self, packet: &Packet, from: Hook, device: u32) {
+        let mut copy = self.state.buffers.spare.pop().unwrap_or_default();
+        copy.clone_from(packet);
+        copy.data_at_network();
+        (copy.meta.iif, copy.meta.oif) = (device, 0);
+        copy.meta.tc_depth += 1;
+        if from == Hook::Ingress {
+            self.pass_up(&mut copy, None);
+            self.state.buffers.spare.push(copy);
+        } else {
+            // netif_rx(): received when what is being done is done.
+            self.state.buffers.backlog.push_back((copy, None));
         }
     }
 

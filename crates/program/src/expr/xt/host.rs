@@ -98,9 +98,9 @@ pub fn tproxy(given: &Given<'_>) -> Lowering {
 
 /// `struct xt_synproxy_info`
 pub fn synproxy(given: &Given<'_>) -> Lowering {
-    const KNOWN: u8 = 0xf;
+    // With ECN, which rules of nft cannot ask for.
+    const KNOWN: u8 = 0x1f;
     let info = given.info;
-    // ECN is of no meaning in what rules ask for.
     let flags = u32::from(info.u8(0) & KNOWN);
     Ok(vec![vm(Synproxy { mss: info.u16(2), wscale: info.u8(1), flags })])
 }
