@@ -3,6 +3,7 @@
 //! What rules see of connections, and change about them (`net/netfilter/nft_ct.c`).
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,6 +131,14 @@ fn of_tuple(tuple: &Tuple, key: CtKey, out: &mut [u8; 16]) -> Option<u8> {
     }
 }
 
+/// The original source of the packet's connection or of its master, as
+/// [`Env::ct_first_source`](penstock_program::Env::ct_first_source) is asked for it.
+pub(crate) fn first_source(conntrack: &Conntrack, packet: &Packet) -> Option<IpAddr> {
+    let connection = conntrack.connection(&packet.meta.ct)?;
+    let first = connection.master().unwrap_or(connection);
+    Some(first.tuple(Direction::Original).source())
+}
+
 /// Sets a key, as [`Env::ct_set`](penstock_program::Env::ct_set) is asked to.
 pub(crate) fn set(conntrack: &mut Conntrack, packet: &Packet, key: CtKey, value: &[u8]) {
     let Some(n) = conntrack.resolve(&packet.meta.ct) else { return };
@@ -160,10 +169,33 @@ pub(crate) fn set_zone(
     zone: u16,
     dir: Option<CtDir>,
 ) -> Decision {
+    set_template(conntrack, packet, Template::default(), (zone, dir))
+}
+
+/// Gives a packet a template with a helper and a zone, as
+/// [`Env::ct_set_template`](penstock_program::Env::ct_set_template) is asked to.
+pub(crate) fn set_helper(
+    conntrack: &mut Conntrack,
+    packet: &mut Packet,
+    helper: &str,
+    zone: (u16, Option<CtDir>),
+) -> Decision {
+    let protocol = packet.transport().map(|t| t.protocol);
+    let number = protocol.and_then(|p| penstock_conntrack::helper_number(helper, p));
+    let template = Template { helper: number.unwrap_or(0), ..Template::default() };
+    set_template(conntrack, packet, template, zone)
+}
+
+fn set_template(
+    conntrack: &mut Conntrack,
+    packet: &mut Packet,
+    template: Template,
+    (zone, dir): (u16, Option<CtDir>),
+) -> Decision {
     let template = conntrack.template(Template {
         original_zone: if dir == Some(CtDir::Reply) { 0 } else { zone },
         reply_zone: if dir == Some(CtDir::Original) { 0 } else { zone },
-        ..Template::default()
+        ..template
     });
     if template == 0 {
         return Decision::Drop;

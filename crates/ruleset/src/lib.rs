@@ -45,6 +45,7 @@ mod references;
 pub mod reset;
 pub mod saved;
 mod set;
+mod shared;
 pub mod transaction;
 pub mod tunnel;
 mod userdata;

@@ -24,6 +24,7 @@ use crate::model::{
     ObjectValue, Rule, Set, Table, UserData,
 };
 use crate::reset::{Reset, What};
+use crate::shared::SharedStates;
 use crate::transaction::Ruleset;
 use crate::transaction::sets::checked_set;
 
@@ -226,10 +227,11 @@ impl Ruleset {
         let back = saved.now.saturating_sub(now);
         saved.shift(-i64::try_from(back).unwrap_or(i64::MAX));
         let now = saved.now;
+        let shared = SharedStates::default();
         let owner_of = |handle| owners.iter().find(|owner| owner.table == handle);
         let restored = |table: SavedTable| {
             let owner = owner_of(table.handle).map_or(0, |owner| owner.port);
-            table.restore(now).map(|table| Arc::new(Table { owner, ..table }))
+            table.restore(now, &shared).map(|table| Arc::new(Table { owner, ..table }))
         };
         let tables: Result<_, _> = saved.tables.into_iter().map(restored).collect();
         let no_ruleset =
@@ -376,7 +378,8 @@ impl SavedTable {
         }
     }
 
-    fn restore(self, now: u64) -> Result<Table, &'static str> {
+    fn restore(self, now: u64, shared: &SharedStates) -> Result<Table, &'static str> {
+        let chains = self.chains.into_iter();
         Ok(Table {
             family: self.family,
             name: self.name,
@@ -386,7 +389,7 @@ impl SavedTable {
             owner: 0,
             userdata: self.userdata,
             last_handle: self.last_handle,
-            chains: self.chains.into_iter().map(|c| Arc::new(c.restore(now))).collect(),
+            chains: chains.map(|c| Arc::new(c.restore(self.family, now, shared))).collect(),
             sets: self
                 .sets
                 .into_iter()
@@ -421,9 +424,9 @@ impl SavedChain {
         }
     }
 
-    fn restore(self, now: u64) -> Chain {
+    fn restore(self, family: Family, now: u64, shared: &SharedStates) -> Chain {
         let rule = |rule: SavedRule| {
-            let states = states_of(&rule.exprs, now);
+            let states = shared.states_of(&rule.exprs, family, now);
             Arc::new(Rule {
                 handle: rule.handle,
                 exprs: rule.exprs,

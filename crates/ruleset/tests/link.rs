@@ -55,7 +55,7 @@ fn base_chains_and_jumps_are_linked() {
 
 #[test]
 fn unlinkable_rules_are_refused_with_their_place() {
-    let xt = Expr::Xt(Xt { target: false, name: "recent".into(), rev: 1, info: [].into() });
+    let xt = Expr::Xt(Xt { target: false, name: "ipvs".into(), rev: 0, info: [].into() });
     let mut ruleset = Ruleset::default();
     commit(
         &mut ruleset,
@@ -69,7 +69,7 @@ fn unlinkable_rules_are_refused_with_their_place() {
     let error = Linked::new(&ruleset.generation()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "table ip t chain c rule handle 2, expression 2: match recent revision 1 cannot run: the packet path does not have it"
+        "table ip t chain c rule handle 2, expression 2: match ipvs revision 0 cannot run: the packet path does not have it"
     );
 }
 

@@ -628,6 +628,36 @@ impl Dynamic {
         removed
     }
 
+    /// Looks through so many slots for elements that `idle` says so of, by their value, and removes
+    /// them; how many. It continues where it stopped, and does nothing while another worker is at
+    /// it.
+    pub fn drop_some(&self, slots: u32, idle: impl Fn(&[AtomicU64]) -> bool) -> u32 {
+        if self.searching.swap(true, Acquire) {
+            return 0;
+        }
+        let mut removed = 0;
+        let used = self.used.load(Relaxed);
+        let mut hand = self.hand.load(Relaxed);
+        let value = |slot: &[AtomicU64]| KEY + self.key_words..slot.len();
+        let is_idle = |slot: &[AtomicU64], _| idle(slot.get(value(slot)).unwrap_or_default());
+        for _ in 0..slots.min(used) {
+            let slot = self.slot(hand);
+            if is_idle(slot, false)
+                && let Some(next) = slot.get(NEXT)
+            {
+                let bucket = self.bucket((next.load(Relaxed) >> 32) as u32);
+                let locked = self.lock(bucket);
+                let chain = self.clean(locked, None, is_idle);
+                self.unlock_cleaned(bucket, locked, &chain);
+                removed += chain.removed;
+            }
+            hand = if hand + 1 >= used { 0 } else { hand + 1 };
+        }
+        self.hand.store(hand, Relaxed);
+        self.searching.store(false, Release);
+        removed
+    }
+
     /// Removes what has expired from the chain of a hash; how many.
     fn drop_expired(&self, hash: u32, now: u64) -> u32 {
         let bucket = self.bucket(hash);

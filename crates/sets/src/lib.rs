@@ -69,3 +69,4 @@ pub use penstock_classify::Root;
 pub use search::{ClassField, ClassTables, FieldClasses, Search, Searcher, Spans};
 pub use select::{Backend, LookupClass, SpaceClass, Structure};
 pub use set::Set;
+pub use sync::zeros;

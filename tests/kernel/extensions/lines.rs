@@ -62,6 +62,20 @@ pub const BOTH: &str = r#"
 -m devgroup ! --dst-group 0
 -m physdev ! --physdev-in lan
 -m physdev --physdev-is-bridged
+-m bpf --bytecode "5,48 0 0 0,84 0 0 240,21 0 1 64,6 0 0 1,6 0 0 0"
+-m bpf --bytecode "5,48 0 0 9,21 0 1 17,6 0 0 65535,40 0 0 4294963200,22 0 0 0"
+-m bpf --bytecode "7,128 0 0 0,53 0 3 60,177 0 0 0,72 0 0 0,21 1 0 80,6 0 0 0,6 0 0 1"
+-m policy --dir in --pol none
+-m policy --dir in --pol ipsec
+-m hashlimit --hashlimit-upto 1/hour --hashlimit-burst 3 --hashlimit-mode srcip --hashlimit-name a
+-m hashlimit --hashlimit-above 1/hour --hashlimit-burst 2 --hashlimit-mode dstip,dstport --hashlimit-name b
+-m hashlimit --hashlimit-upto 1/hour --hashlimit-burst 4 --hashlimit-mode srcip,srcport --hashlimit-srcmask 24 --hashlimit-name c
+-m hashlimit --hashlimit-upto 1/hour --hashlimit-burst 9 --hashlimit-name d
+-m hashlimit --hashlimit-above 20b/s --hashlimit-burst 2kb --hashlimit-mode srcip --hashlimit-name e
+-m recent --name a --set
+-m recent --name a ! --set --rdest
+-m recent --name b --update --seconds 600 --hitcount 3
+-m recent --name a --rcheck
 "#;
 
 /// The same of IPv4 alone.
@@ -133,6 +147,12 @@ pub const CONNECTIONS: &str = r#"
 -m connbytes --connbytes 1:50 --connbytes-dir both --connbytes-mode avgpkt
 -m helper --helper ftp
 -m helper ! --helper ftp
+-m cluster --cluster-total-nodes 2 --cluster-local-node 1 --cluster-hash-seed 0xdeadbeef
+-m cluster --cluster-total-nodes 7 --cluster-local-nodemask 0x15 --cluster-hash-seed 5
+-m cluster --cluster-total-nodes 3 ! --cluster-local-node 2 --cluster-hash-seed 77
+-p udp -m connlimit --connlimit-above 2
+-p udp -m connlimit --connlimit-upto 3 --connlimit-daddr
+-p udp -m connlimit --connlimit-above 4 --connlimit-mask 16
 -m connlabel --label 40
 -m connlabel ! --label 3
 "#;
@@ -159,6 +179,8 @@ pub const CHANGES: &[(&str, &str, &str)] = &[
     ("filter", "FORWARD", "-p udp -j REJECT"),
     ("filter", "FORWARD", "-p tcp -j REJECT --reject-with tcp-reset"),
     ("filter", "FORWARD", "-m multiport -p tcp --dports 80,443 -j DROP"),
+    ("filter", "FORWARD", "-j AUDIT --type drop"),
+    ("raw", "PREROUTING", "-p tcp --dport 21 -j CT --helper ftp"),
     ("raw", "PREROUTING", "-p tcp -j CT --notrack"),
     ("raw", "PREROUTING", "-p udp -j NOTRACK"),
     ("raw", "PREROUTING", "-m rpfilter"),
@@ -219,6 +241,37 @@ pub const NAT6: &[(&str, &str)] = &[
 
 /// Rules that only say something together, for both families, ordered by table.
 pub const TOGETHER: &[&[(&str, &str, &str)]] = &[
+    &[
+        ("filter", "FORWARD", "-p udp -m recent --name x --set"),
+        ("filter", "FORWARD", "-p tcp -m recent --name x --rcheck --hitcount 2 --seconds 600"),
+        ("filter", "FORWARD", "-p tcp --dport 80 -m recent --name x --remove -j DROP"),
+        ("filter", "FORWARD", "-m recent --name x ! --rcheck --rttl --hitcount 1"),
+        ("filter", "FORWARD", "-m recent --name y --update --hitcount 4 --rdest -j ACCEPT"),
+        ("filter", "FORWARD", "-m recent --name y --set --rdest"),
+    ],
+    &[
+        ("filter", "FORWARD", "-p udp -m recent --name n --set --rsource"),
+        ("filter", "FORWARD", "-m recent --name n --update --hitcount 40 --seconds 600 --reap"),
+        ("filter", "FORWARD", "-m recent --name n --rcheck --hitcount 3 -j DROP"),
+    ],
+    &[
+        (
+            "filter",
+            "FORWARD",
+            "-p tcp -m hashlimit --hashlimit-upto 1/hour --hashlimit-burst 4 --hashlimit-mode \
+             srcip --hashlimit-name one -j ACCEPT",
+        ),
+        (
+            "filter",
+            "FORWARD",
+            "-m hashlimit --hashlimit-above 1/hour --hashlimit-burst 9 --hashlimit-mode srcip \
+             --hashlimit-name one -j DROP",
+        ),
+    ],
+    &[
+        ("raw", "PREROUTING", "-p tcp --dport 21 -j CT --helper ftp --zone 3"),
+        ("filter", "FORWARD", "-m helper --helper ftp"),
+    ],
     &[
         ("mangle", "PREROUTING", "-p tcp -j MARK --set-mark 0x123"),
         ("mangle", "PREROUTING", "-j CONNMARK --save-mark --nfmask 0xff --ctmask 0xffff"),

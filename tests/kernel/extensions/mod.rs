@@ -3,6 +3,7 @@
 //! Rules of iptables and ip6tables, with extensions of x_tables: the same commands add them to the
 //! kernel's ruleset and, under `penstock exec`, to a state file that `penstock run` reads.
 
+pub mod bridges;
 mod frames;
 mod lines;
 
@@ -16,13 +17,14 @@ use crate::scenario::Scenario;
 
 /// Whether the programs are there.
 fn available() -> bool {
-    let has = |program: &str| {
-        let version = Command::new(program).arg("-V").stdout(Stdio::null()).status();
-        version.is_ok_and(|status| status.success())
-    };
-    let there = has("iptables-nft-restore") && has("ip6tables-nft-restore");
+    program_is_there("iptables-nft-restore") && program_is_there("ip6tables-nft-restore")
+}
+
+fn program_is_there(program: &str) -> bool {
+    let version = Command::new(program).arg("-V").stdout(Stdio::null()).status();
+    let there = version.is_ok_and(|status| status.success());
     if !there {
-        println!("SKIPPED: extensions of x_tables: there is no iptables-nft");
+        println!("SKIPPED: extensions of x_tables: there is no {program}");
     }
     there
 }

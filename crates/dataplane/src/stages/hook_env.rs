@@ -331,6 +331,20 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
         connections::set_zone(&mut self.worker.state.conntrack, packet, zone, dir)
     }
 
+    fn ct_set_template(
+        &mut self,
+        packet: &mut Packet,
+        helper: &str,
+        zone: u16,
+        dir: Option<CtDir>,
+    ) -> Decision {
+        connections::set_helper(&mut self.worker.state.conntrack, packet, helper, (zone, dir))
+    }
+
+    fn ct_first_source(&mut self, packet: &Packet) -> Option<IpAddr> {
+        connections::first_source(&self.worker.state.conntrack, packet)
+    }
+
     fn ct_object(&mut self, packet: &Packet, object: &CtObject) -> Decision {
         let state = &mut *self.worker.state;
         state.tracking.policies.apply(&mut state.conntrack, packet, object)

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::Expr;
+use penstock_program::expr::{Expr, XtPlace};
 use penstock_program::reference::Reference;
 use penstock_ruleset::change::{NewRule, Position};
 use penstock_ruleset::model::{Chain, Rule, UserData};
 use penstock_ruleset::reset::{Reset, What};
-use penstock_ruleset::{Blame, Change, Errno, Generation, Table};
+use penstock_ruleset::{Blame, Change, Errno, Family, Generation, Table};
 
 use super::answer::{Dump, Stamp};
 use super::batch::Batch;
@@ -226,6 +226,52 @@ fn position(
     })
 }
 
+/// `nft_rule_compat_policy`
+const COMPAT_POLICY: Policy =
+    &[(NFTA_RULE_COMPAT_PROTO, Check::U32), (NFTA_RULE_COMPAT_FLAGS, Check::U32)];
+
+/// `NFTA_RULE_COMPAT`: the protocol that a rule asks for, and whether that is inverted
+/// (`nft_parse_compat()`).
+fn protocol(given: &Attributes<'_>, family: Family) -> Result<Option<(u16, bool)>, Failure> {
+    const INVERTED: u32 = 1 << 1;
+    let Some(compat) = given.get(NFTA_RULE_COMPAT) else { return Ok(None) };
+    let compat = compat.attributes(COMPAT_POLICY)?;
+    let number = compat.need(NFTA_RULE_COMPAT_PROTO)?.be32();
+    let flags = compat.need(NFTA_RULE_COMPAT_FLAGS)?.be32();
+    if flags & !INVERTED != 0 {
+        return Err(Failure::einval());
+    }
+    let number = number as u16;
+    // The kernel takes that of a bridge for one in network order.
+    let number = if family == Family::Bridge { u16::from_be(number) } else { number };
+    Ok((number != 0).then_some((number, flags & INVERTED != 0)))
+}
+
+/// Checks extensions of x_tables where they are to stand.
+fn check_extensions(
+    exprs: &[Expr],
+    (table, chain): (&Table, &Chain),
+    given: &Attributes<'_>,
+) -> Result<(), Failure> {
+    for (i, expr) in exprs.iter().enumerate() {
+        let Expr::Xt(extension) = expr else { continue };
+        let place = XtPlace {
+            family: table.family,
+            table: &table.name,
+            base: chain.base.as_ref().map(|base| (base.kind, base.hook)),
+            protocol: protocol(given, table.family)?,
+        };
+        extension.check(&place).map_err(|errno| {
+            let list = given.get(NFTA_RULE_EXPRESSIONS);
+            match list.and_then(|list| list.each().nth(i)) {
+                Some(attribute) => attribute.refused(errno),
+                None => errno.into(),
+            }
+        })?;
+    }
+    Ok(())
+}
+
 /// `NFT_MSG_NEWRULE`
 pub fn new(
     batch: &mut Batch<'_>,
@@ -240,6 +286,7 @@ pub fn new(
         Some(list) => expression::read_list(list, EXPRS_MAX, &batch.ids)?,
         None => Vec::new(),
     };
+    check_extensions(&exprs, (table, chain), given)?;
     let userdata: UserData =
         given.get(NFTA_RULE_USERDATA).map(|u| u.payload.into()).unwrap_or_default();
     let (family, table_name, chain_name) = (table.family, table.name.clone(), chain.name.clone());

@@ -247,6 +247,27 @@ pub trait Env {
         Decision::Continue
     }
 
+    /// Gives a packet without connection a template with a helper, which has to be one for the
+    /// packet's transport protocol, and with a zone, as [`Env::ct_set_zone`] does (`xt_ct_target()`
+    /// in the kernel).
+    fn ct_set_template(
+        &mut self,
+        packet: &mut Packet,
+        helper: &str,
+        zone: u16,
+        dir: Option<CtDir>,
+    ) -> Decision {
+        let _ = (packet, helper, zone, dir);
+        Decision::Continue
+    }
+
+    /// Original source of the packet's connection, or of the one that this was expected by; `None`
+    /// without a connection.
+    fn ct_first_source(&mut self, packet: &Packet) -> Option<IpAddr> {
+        let _ = packet;
+        None
+    }
+
     /// Gives a helper, timeouts or an expectation to the packet's connection; what is asked of
     /// connection and packet is checked here: not confirmed, no template, protocol, no helper yet.
     /// `Continue`, for expectations also `Break` (no such connection, enough expectations), `Drop`

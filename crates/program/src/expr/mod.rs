@@ -212,6 +212,15 @@ pub trait Expression: fmt::Display {
         None
     }
 
+    /// The name by which all expressions of a ruleset that have it share one state, in a table of a
+    /// family; `None` if the state is its own.
+    fn shared_name(&self, _: Family) -> Option<String> {
+        None
+    }
+
+    /// Takes note that it shares a state that is there already.
+    fn join(&self, _: &State) {}
+
     /// As a statement that elements of sets can have (`NFT_EXPR_STATEFUL`).
     fn as_statement(&self) -> Option<&dyn Statement> {
         None
@@ -239,6 +248,11 @@ macro_rules! expressions {
         }
 
         impl Expr {
+            /// The kernel's error where a base chain may not reach it.
+            pub fn wrong_hook(&self) -> Errno {
+                if matches!(self, Expr::Xt(_)) { Errno::Einval } else { Errno::Eopnotsupp }
+            }
+
             /// The kernel's name (`NFTA_EXPR_NAME`).
             pub fn name(&self) -> &'static str {
                 match self {
@@ -350,6 +364,20 @@ macro_rules! expressions {
             pub fn new_state(&self, now: u64) -> Option<State> {
                 match self {
                     $(Expr::$name(x) => x.new_state(now),)*
+                }
+            }
+
+            /// [`Expression::shared_name`].
+            pub fn shared_name(&self, family: Family) -> Option<String> {
+                match self {
+                    $(Expr::$name(x) => x.shared_name(family),)*
+                }
+            }
+
+            /// [`Expression::join`].
+            pub fn join(&self, state: &State) {
+                match self {
+                    $(Expr::$name(x) => x.join(state),)*
                 }
             }
 

@@ -2,7 +2,14 @@
 
 //! What extensions of x_tables do that no other operation does.
 
+use std::sync::Arc;
+
 use super::Op;
+use super::bpf::BpfProgram;
+use crate::linked::LinkedVerdict;
+use crate::operand::CtDir;
+use crate::state::dynamic::{DynamicSet, Statements};
+use crate::state::{RecentAction, State};
 
 /// Part of a match or target of x_tables. Numbers are in host order.
 #[derive(Clone, Debug)]
@@ -66,6 +73,136 @@ pub enum Extension {
     Search(Search),
     /// The wall clock.
     Time(Times),
+    /// A program of classic BPF returns anything but 0.
+    Bpf(BpfProgram),
+    /// The connection is of a node of a cluster.
+    Cluster(Cluster),
+    /// IPsec transformations that the packet came or goes through.
+    Policy(IpsecPolicy),
+    /// Addresses that were seen lately.
+    Recent(RecentRule),
+    /// Rates of groups.
+    Hashlimit(GroupRule),
+    /// Connections of an address.
+    Connlimit(ConnectionsOf),
+    /// Gives a connection that is yet to begin a helper and a zone.
+    Template {
+        /// Name of the helper.
+        helper: Arc<str>,
+        /// The zone.
+        zone: u16,
+        /// Only for this direction.
+        dir: Option<CtDir>,
+    },
+    /// Answers an ARP request for an IPv4 address.
+    ArpReply {
+        /// The link address of the answer.
+        address: [u8; 6],
+        /// What becomes of the request then; `None` if the rule continues.
+        verdict: Option<LinkedVerdict>,
+    },
+}
+
+/// Nodes of a cluster, each of which sees all packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// How many there are.
+    pub nodes: u32,
+    /// The bit of each node that is meant.
+    pub mask: u32,
+    /// Of the hash that tells whose a connection is.
+    pub seed: u32,
+    /// Inverts the result.
+    pub inverted: bool,
+}
+
+/// What `policy` asks of the transformations of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IpsecPolicy {
+    /// Those that it is to go through; else those that it came through.
+    pub out: bool,
+    /// There are none.
+    pub none: bool,
+    /// Each element has to match the transformation in its place, and there are no others; else
+    /// the first element has to match one.
+    pub strict: bool,
+    /// What transformations have to be, at most 4.
+    pub elements: Box<[IpsecElement]>,
+}
+
+/// What `policy` asks of one transformation. Each is with whether the result is inverted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IpsecElement {
+    /// Address and mask of the tunnel's source.
+    pub source: Option<(Masked, bool)>,
+    /// Address and mask of the tunnel's destination.
+    pub destination: Option<(Masked, bool)>,
+    /// The protocol's number.
+    pub protocol: Option<(u8, bool)>,
+    /// Tunnel mode; else transport mode.
+    pub tunnel: Option<(bool, bool)>,
+    /// Security parameter index.
+    pub spi: Option<(u32, bool)>,
+    /// Request id.
+    pub reqid: Option<(u32, bool)>,
+}
+
+/// An address and a mask, those of IPv4 in the first 4 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Masked {
+    /// The address.
+    pub address: [u8; 16],
+    /// Its bits that count.
+    pub mask: [u8; 16],
+}
+
+/// What a rule does with a table of addresses.
+#[derive(Clone, Debug)]
+pub struct RecentRule {
+    /// What it does.
+    pub action: RecentAction,
+    /// The packet's destination; else its source.
+    pub destination: bool,
+    /// The TTL has to be the same, too.
+    pub same_ttl: bool,
+    /// Inverts the result.
+    pub inverted: bool,
+    /// The table.
+    pub state: Arc<State>,
+}
+
+/// How packets are put into groups, each of which has a rate.
+#[derive(Clone, Debug)]
+pub struct GroupRule {
+    /// Bits of the destination address that tell groups apart.
+    pub destination: u8,
+    /// The same of the source.
+    pub source: u8,
+    /// Whether the destination port does.
+    pub destination_port: bool,
+    /// Whether the source port does.
+    pub source_port: bool,
+    /// Groups beyond their rate match; else those within.
+    pub inverted: bool,
+    /// The groups.
+    pub state: Arc<State>,
+}
+
+/// How many connections an address may have.
+#[derive(Clone, Debug)]
+pub struct ConnectionsOf {
+    /// The packet's destination; else its source.
+    pub destination: bool,
+    /// Its bits that count.
+    pub mask: [u8; 16],
+    /// How many.
+    pub limit: u32,
+    /// Matches while there are not more; else when there are more.
+    pub inverted: bool,
+    /// A count for each address.
+    pub set: Arc<DynamicSet>,
+    /// What new addresses get.
+    pub statements: Statements,
 }
 
 /// What a maximum segment size is lowered to.
@@ -166,7 +303,15 @@ impl Extension {
             | Extension::Ttl(_)
             | Extension::U32(_)
             | Extension::Search(_)
-            | Extension::Time(_) => Vec::new(),
+            | Extension::Time(_)
+            | Extension::Bpf(_)
+            | Extension::Cluster(_)
+            | Extension::Policy(_)
+            | Extension::Recent(_)
+            | Extension::Hashlimit(_)
+            | Extension::Connlimit(_)
+            | Extension::Template { .. }
+            | Extension::ArpReply { .. } => Vec::new(),
         }
     }
 }

@@ -460,6 +460,13 @@ fn extension(extension: &Extension) -> Info {
         Extension::Ttl(_) => does(Effect::Bytes).burst_safe(true),
         Extension::U32(_) | Extension::Search(_) => does(Effect::None),
         Extension::Time(_) => does(Effect::Outside).only_breaks(),
+        Extension::Bpf(_) | Extension::Policy(_) => does(Effect::None),
+        Extension::ArpReply { .. } => does(Effect::Outside),
+        // It may change the packet's type.
+        Extension::Cluster(_) | Extension::Template { .. } => does(Effect::Metadata),
+        Extension::Recent(_) => does(Effect::Outside).only_breaks(),
+        // Where there is no room the packet is dropped.
+        Extension::Hashlimit(_) | Extension::Connlimit(_) => does(Effect::Outside),
     }
 }
 

@@ -2,10 +2,15 @@
 
 //! Operations: expressions with everything resolved that they name, as engines run them.
 
+mod bpf;
 mod extension;
 mod info;
 
-pub use extension::{Extension, Search, SegmentSize, Times, TtlChange, WordStep, WordTest, Words};
+pub use bpf::{BpfPacket, BpfProgram};
+pub use extension::{
+    Cluster, ConnectionsOf, Extension, GroupRule, IpsecElement, IpsecPolicy, Masked, RecentRule,
+    Search, SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
+};
 pub use info::{Effect, Info, Parts, TRANSPORT_PRECHECKED, sees_fragments};
 
 use std::sync::Arc;

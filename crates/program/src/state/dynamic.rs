@@ -370,6 +370,19 @@ impl DynamicSet {
         self.state(self.value(slot), statement)?.first()
     }
 
+    /// Removes elements of which no statement has state, as far as a look at some tells; whether
+    /// there were any.
+    pub(crate) fn drop_idle(&self) -> bool {
+        const LOOKED_AT: u32 = 256;
+        let from = DATA + self.value_len.div_ceil(8);
+        let idle = |value: &[AtomicU64]| {
+            let state = value.get(from..).unwrap_or_default();
+            // The upper half of a count of connections says which it is.
+            state.iter().all(|word| word.load(Relaxed) as u32 == 0)
+        };
+        self.elements.drop_some(LOOKED_AT, idle) > 0
+    }
+
     /// The statements of what was found, in order, with their state.
     #[inline]
     pub(crate) fn statements_of(

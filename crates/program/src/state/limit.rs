@@ -63,6 +63,24 @@ impl Bucket {
         })
     }
 
+    /// A bucket of packets, each of which takes so many nanoseconds (`net/netfilter/xt_limit.c`).
+    pub(crate) fn of_packets(packet_cost: u64, burst: u32) -> Result<Self, BadLimit> {
+        if packet_cost == 0 {
+            return Err(BadLimit::ZeroRate);
+        }
+        let tokens_max = packet_cost.checked_mul(burst.into()).ok_or(BadLimit::Overflow)?;
+        let kind = LimitType::Packets;
+        Ok(Bucket {
+            tokens_max,
+            nsecs: packet_cost,
+            rate: 1,
+            burst,
+            packet_cost,
+            kind,
+            over: false,
+        })
+    }
+
     /// The limit that it was made of.
     pub(crate) fn limit(&self) -> Limit {
         let Bucket { nsecs, rate, burst, kind, over, .. } = *self;

@@ -11,7 +11,9 @@
 mod connlimit;
 mod counter;
 pub mod dynamic;
+mod hashlimit;
 pub(crate) mod limit;
+mod recent;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,8 +24,12 @@ use dynamic::DynamicSet;
 pub use connlimit::ConnCountState;
 pub(crate) use connlimit::{join, leave};
 pub use counter::CounterState;
+pub(crate) use hashlimit::KEY_LEN as GROUP_KEY_LEN;
+pub use hashlimit::{GroupRate, Hashlimit};
 pub(crate) use limit::take;
 pub use limit::{BadLimit, Bucket, LimitState};
+pub(crate) use recent::{MOST as RECENT_MOST, Seen, kept_for};
+pub use recent::{Recent, RecentAction};
 
 /// Bytes used of a quota (`net/netfilter/nft_quota.c`). The amount belongs to the expression.
 #[derive(Debug, Default)]
@@ -141,6 +147,12 @@ pub enum State {
     HashSeed(u32),
     /// State of a connection limit.
     Connlimit(ConnCountState),
+    /// Elements that a match of x_tables counts in, of its own.
+    Elements(Arc<DynamicSet>),
+    /// Addresses that `recent` has seen.
+    Recent(Box<Recent>),
+    /// Groups of `hashlimit`.
+    Hashlimit(Hashlimit),
     /// Of a statement of an element of a set that packets change.
     InSet {
         /// The set.
@@ -164,7 +176,13 @@ impl State {
             State::Quota(state) => Some([state.consumed(), 0]),
             State::Last(state) => Some([state.at.load(Relaxed), 0]),
             State::InSet { set, slot, statement } => set.words(*slot, *statement),
-            State::Limit(_) | State::Numgen(_) | State::HashSeed(_) | State::Connlimit(_) => None,
+            State::Limit(_)
+            | State::Numgen(_)
+            | State::HashSeed(_)
+            | State::Connlimit(_)
+            | State::Elements(_)
+            | State::Recent(_)
+            | State::Hashlimit(_) => None,
         }
     }
 
@@ -176,7 +194,13 @@ impl State {
             State::Quota(state) => Some([state.reset(), 0]),
             State::Last(state) => Some([state.at.swap(LastState::NEVER, Relaxed), 0]),
             State::InSet { set, slot, statement } => set.replace_words(*slot, *statement, fresh),
-            State::Limit(_) | State::Numgen(_) | State::HashSeed(_) | State::Connlimit(_) => None,
+            State::Limit(_)
+            | State::Numgen(_)
+            | State::HashSeed(_)
+            | State::Connlimit(_)
+            | State::Elements(_)
+            | State::Recent(_)
+            | State::Hashlimit(_) => None,
         }
     }
 }

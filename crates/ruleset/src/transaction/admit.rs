@@ -197,6 +197,7 @@ fn admit_references(table: &Arc<Table>) -> Result<(), String> {
         names: HashMap::new(),
         now: 0,
         changed: false,
+        shared: Arc::default(),
         suspects: Vec::new(),
         sender: 0,
     };

@@ -31,6 +31,7 @@ use validate::Validation;
 pub use validate::Wrong;
 
 use crate::model::{Family, Set, Table};
+use crate::shared::SharedStates;
 use crate::{Blame, Change, Errno, Error, Generation};
 
 /// Longest name of anything, in bytes (`NFT_NAME_MAXLEN` without its end).
@@ -52,6 +53,7 @@ pub struct Ruleset {
     counters: Counters,
     /// What the last batches knew of tables, which the next one need not find out again.
     indexed: Vec<Indexed>,
+    shared: Arc<SharedStates>,
 }
 
 /// A table as it was committed, and its index.
@@ -64,6 +66,7 @@ impl Default for Ruleset {
             current: Arc::new(Generation { id: 1, ..Generation::default() }),
             counters: Counters::default(),
             indexed: Vec::new(),
+            shared: Arc::default(),
         }
     }
 }
@@ -100,6 +103,7 @@ struct Batch {
     /// Whether anything is other than before: what was there already, or was not there to be
     /// deleted, is not.
     changed: bool,
+    shared: Arc<SharedStates>,
     /// Handles of tables that a change has left wrong as a whole; they may be right again.
     suspects: Vec<u64>,
     /// Port id of the socket that the changes come from; 0 may change the tables of all owners.
@@ -145,7 +149,8 @@ impl Ruleset {
         let flowtables = generation.tables.iter().flat_map(|t| &t.flowtables);
         let registered = of_chains.chain(flowtables.map(|f| f.registered)).max().unwrap_or(0);
         let counters = Counters { table_handle, registered };
-        Ruleset { current: Arc::new(generation), counters, indexed: Vec::new() }
+        let shared = Arc::new(SharedStates::of(&generation));
+        Ruleset { current: Arc::new(generation), counters, indexed: Vec::new(), shared }
     }
 
     /// Closes the sockets of all owners of tables: they are of processes that are no longer there.
@@ -187,6 +192,7 @@ impl Ruleset {
             names: HashMap::new(),
             now,
             changed: false,
+            shared: self.shared.clone(),
             suspects: Vec::new(),
             sender: 0,
         };

@@ -76,7 +76,7 @@ impl OpenTable<'_> {
             Some(handle) => handle,
             None => self.table.last_handle + 1,
         };
-        let states = live::states_of(&exprs, self.batch.now);
+        let states = self.batch.shared.states_of(&exprs, self.table.family, self.batch.now);
         let rule = Arc::new(Rule { handle, exprs, states, userdata: new.userdata });
         let check = self.ready_to_check_reach(&rule);
         let Some(chain) = by_handle_mut(&mut self.table.chains, chain_handle) else {

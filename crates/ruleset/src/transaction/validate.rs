@@ -20,7 +20,7 @@ pub struct Wrong {
     /// Number of the change, counted from 0 over those that were applied.
     pub change: usize,
     /// `EMLINK` for jumps that are too deep or loop, `EOPNOTSUPP` for an expression that a hook does
-    /// not take.
+    /// not take, `EINVAL` for such an extension of x_tables.
     pub errno: Errno,
 }
 

@@ -137,7 +137,7 @@ impl Reach {
             if hooks != Hooks::ANY
                 && !pairs(way.contexts).all(|(kind, hook)| hooks.allow(kind, hook))
             {
-                return Err(Errno::Eopnotsupp);
+                return Err(expr.wrong_hook());
             }
             let mut result = Ok(());
             expr.references(&mut |reference| {

@@ -4,6 +4,8 @@
 //! as far as they are not lowered to other operations.
 
 mod look;
+mod outside;
+mod remember;
 mod tcp;
 mod ttl;
 
@@ -54,6 +56,21 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         }
         Extension::Time(times) => {
             Step::unless(!look::is_now(times, env.wall_time(packet.meta.time) / 1_000_000_000))
+        }
+        Extension::Bpf(program) => outside::bpf(program, packet),
+        Extension::Cluster(cluster) => outside::cluster(cluster, packet, env),
+        Extension::Policy(policy) => outside::policy(policy, packet, env),
+        Extension::Recent(rule) => remember::recent(rule, packet, env),
+        Extension::Hashlimit(rule) => remember::hashlimit(rule, packet),
+        Extension::Connlimit(rule) => remember::connlimit(rule, packet, env),
+        Extension::ArpReply { address, verdict } => {
+            match (outside::arp_reply(*address, packet, env), verdict) {
+                (true, Some(verdict)) => Step::Verdict(*verdict),
+                _ => Step::Next,
+            }
+        }
+        Extension::Template { helper, zone, dir } => {
+            env.ct_set_template(packet, helper, *zone, *dir).into()
         }
     }
 }

@@ -178,8 +178,8 @@ pub fn ct(given: &Given<'_>) -> Lowering {
     if info.u32(4) != 0 || info.u32(8) != 0 {
         return Err("events of single connections are not chosen");
     }
-    if info.u8(12) != 0 || given.rev > 0 && info.u8(28) != 0 {
-        return Err("helpers and timeouts are not given to connections before they begin");
+    if given.rev > 0 && info.u8(28) != 0 {
+        return Err("timeout policies are not given to connections before they begin");
     }
     let dir = match flags & !ALIAS {
         0 => None,
@@ -187,6 +187,13 @@ pub fn ct(given: &Given<'_>) -> Lowering {
         REPLY => Some(CtDir::Reply),
         _ => return Err("zones of marks are not known"),
     };
+    if info.u8(12) != 0 {
+        let helper = info.text(12, 16).ok_or("its helper is no UTF-8")?;
+        return Ok(vec![
+            Part::Tracks,
+            own(Extension::Template { helper: helper.into(), zone, dir }),
+        ]);
+    }
     // A zone that nobody asks for is the one of all packets.
     if zone == 0 && dir.is_none() {
         return Ok(vec![]);

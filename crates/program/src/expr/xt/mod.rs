@@ -10,22 +10,32 @@
 //!
 //! | file | extensions |
 //! | --- | --- |
-//! | `table` | all, by name and revision |
+//! | `table` | those that run, by name and revision |
+//! | `registered`, `check` | those that Linux has, and where it takes them |
 //! | `transport`, `network` | matches of headers |
 //! | `metadata`, `connection` | matches of what is known of the packet and its connection |
+//! | `remembered` | matches that remember packets, and the state of extensions |
 //! | `host` | what asks the host's routes and sockets |
+//! | `outside` | programs, clusters, IPsec |
 //! | `change` | targets that change the packet, its metadata or its connection |
 //! | `verdict` | targets that answer, record, copy and hand on |
 //! | `nat` | targets that translate |
+//! | `bridge`, `frame` | matches of ebtables; targets of ebtables and arptables |
 
+mod bridge;
 mod change;
+mod check;
 mod connection;
+mod frame;
 mod host;
 mod info;
 mod metadata;
 mod nat;
 mod network;
+mod outside;
 mod part;
+mod registered;
+mod remembered;
 mod table;
 mod transport;
 mod verdict;
@@ -35,13 +45,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expression, Use};
+use crate::hook::Hooks;
 use crate::linking::{LinkReason, Linking, NotRun};
 use crate::needs::Needs;
 use crate::op::{Extension, Op};
-use crate::state::{NumgenState, QuotaState};
 use crate::{Family, State};
 use info::Info;
 use part::Part;
+
+pub use check::Place as XtPlace;
+pub use registered::revisions as xt_revisions;
 
 /// An x_tables match or target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -118,6 +131,10 @@ impl Expression for Xt {
         false
     }
 
+    fn hooks(&self, family: Family) -> Hooks {
+        self.allowed_hooks(family)
+    }
+
     fn needs(&self, family: Family, needs: &mut Needs) {
         // Where it cannot be lowered it is not linked, either.
         for part in self.lower(family).unwrap_or_default() {
@@ -126,19 +143,19 @@ impl Expression for Xt {
     }
 
     fn is_stateful(&self) -> bool {
-        self.new_state(0).is_some()
+        remembered::kept(self).is_some()
     }
 
     fn new_state(&self, _: u64) -> Option<State> {
-        const NTH: u16 = 1;
-        let info = Info(&self.info);
-        match (self.target, &*self.name) {
-            (false, "statistic") if info.u16(0) == NTH => {
-                Some(State::Numgen(NumgenState::after(info.u32(12))))
-            }
-            (false, "quota") => Some(State::Quota(QuotaState::new(0))),
-            _ => None,
-        }
+        remembered::new_state(self)
+    }
+
+    fn shared_name(&self, family: Family) -> Option<String> {
+        remembered::shared_name(self, family)
+    }
+
+    fn join(&self, state: &State) {
+        remembered::join(self, state);
     }
 
     fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
@@ -187,13 +204,13 @@ mod tests {
     #[test]
     fn any_structure_is_linked_or_refused() {
         let mut random = fastrand::Rng::with_seed(1);
-        for row in table::ALL {
+        for row in table::ALL.iter().chain(table::BRIDGE).chain(table::ARP) {
             for round in 0..200 {
                 let len = if round == 0 { random.usize(..=row.len) } else { row.len };
                 let few = random.u8(..);
                 let info: Arc<[u8]> =
                     (0..len).map(|_| if random.bool() { random.u8(..) & few } else { 0 }).collect();
-                for family in [Family::Ip, Family::Ip6, Family::Inet, Family::Bridge] {
+                for family in [Family::Ip, Family::Ip6, Family::Inet, Family::Bridge, Family::Arp] {
                     let rev = *row.revs.start();
                     let xt =
                         Xt { target: row.target, name: row.name.into(), rev, info: info.clone() };
@@ -210,7 +227,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_refused_by_name() {
         for (name, rev, info, expected) in [
-            ("recent", 1, vec![0; 232], "the packet path does not have it"),
+            ("ipvs", 0, vec![0; 48], "the packet path does not have it"),
             ("tcp", 1, vec![0; 16], "the packet path does not have it"),
             ("tcp", 0, vec![0; 8], "its structure is too short"),
             ("owner", 1, [vec![0; 16], vec![8, 0]].concat(), "supplementary groups are not known"),

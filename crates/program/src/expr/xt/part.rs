@@ -15,11 +15,14 @@ use super::super::{
     Meta, Payload, Range,
 };
 use crate::linked::{LinkedData, LinkedValue};
-use crate::linking::{LinkReason, Linking};
+use crate::linking::{LinkReason, Linking, NO_STATE};
 use crate::needs::Needs;
 use crate::op::{Extension, Load, Op};
 use crate::operand::{CmpOp, CtDir, CtKey, MetaKey, PayloadBase};
-use crate::{Data, Family, Register};
+use crate::{Data, Family, Register, State};
+
+/// Makes an operation with state, if the state is of its kind.
+type Make = dyn Fn(&Arc<State>) -> Option<Extension>;
 
 /// Part of an extension.
 pub enum Part {
@@ -27,8 +30,12 @@ pub enum Part {
     Vm(Box<dyn Expression>),
     /// An operation that needs nothing.
     Op(Op),
+    /// An operation that needs the extension's state, if that is of the kind.
+    Stateful(Box<Make>),
     /// Nothing but that fragments are put together before.
     Defrag,
+    /// Nothing but that connections are tracked.
+    Tracks,
     /// A list that passes if one of these lists does, or with `inverted` if none does.
     AnyOf {
         /// The lists.
@@ -52,7 +59,9 @@ impl fmt::Debug for Part {
         match self {
             Part::Vm(expr) => write!(f, "[ {expr} ]"),
             Part::Op(op) => op.fmt(f),
+            Part::Stateful(_) => f.write_str("Stateful"),
             Part::Defrag => f.write_str("Defrag"),
+            Part::Tracks => f.write_str("Tracks"),
             Part::AnyOf { of, inverted } => {
                 f.debug_tuple(if *inverted { "NoneOf" } else { "AnyOf" }).field(of).finish()
             }
@@ -75,7 +84,8 @@ impl Part {
         let extension = match self {
             Part::Vm(expr) => return expr.link(linking).map(Some),
             Part::Op(op) => return Ok(Some(op.clone())),
-            Part::Defrag => return Ok(None),
+            Part::Stateful(make) => make(linking.state()?).ok_or(NO_STATE)?,
+            Part::Defrag | Part::Tracks => return Ok(None),
             Part::AnyOf { of, inverted } => Extension::AnyOf {
                 of: of.iter().map(|list| link(list, linking)).collect::<Result<_, _>>()?,
                 inverted: *inverted,
@@ -93,8 +103,9 @@ impl Part {
     pub fn needs(&self, family: Family, needs: &mut Needs) {
         match self {
             Part::Vm(expr) => expr.needs(family, needs),
-            Part::Op(_) => {}
+            Part::Op(_) | Part::Stateful(_) => {}
             Part::Defrag => needs.defrag.add(family),
+            Part::Tracks => needs.track(family),
             Part::AnyOf { of, .. } => of.iter().flatten().for_each(|p| p.needs(family, needs)),
             Part::Try(parts) => parts.iter().for_each(|p| p.needs(family, needs)),
             Part::ByHook { destination, source } => {
@@ -115,6 +126,11 @@ pub fn vm(expr: impl Expression + 'static) -> Part {
 /// An operation of extensions alone.
 pub fn own(extension: Extension) -> Part {
     Part::Op(Op::Extension(Arc::new(extension)))
+}
+
+/// An operation of extensions alone, with state.
+pub fn stateful(make: impl Fn(&Arc<State>) -> Option<Extension> + 'static) -> Part {
+    Part::Stateful(Box::new(make))
 }
 
 /// Loads bytes of a header.

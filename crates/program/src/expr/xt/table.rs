@@ -5,7 +5,8 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    Given, Lowering, change, connection, host, metadata, nat, network, transport, verdict,
+    Given, Lowering, bridge, change, connection, frame, host, metadata, nat, network, outside,
+    remembered, transport, verdict,
 };
 use crate::Family;
 
@@ -25,11 +26,13 @@ pub struct Row {
 
 /// The extension of a name and revision in tables of a family.
 pub fn find(target: bool, name: &str, rev: u32, family: Family) -> Option<&'static Row> {
-    // Extensions of bridges that have a name of these are others.
-    if !matches!(family, Family::Ip | Family::Ip6) {
-        return None;
-    }
-    ALL.iter().find(|row| row.target == target && row.name == name && row.revs.contains(&rev))
+    let all = match family {
+        Family::Ip | Family::Ip6 => ALL,
+        Family::Bridge => BRIDGE,
+        Family::Arp => ARP,
+        Family::Inet | Family::Netdev => return None,
+    };
+    all.iter().find(|row| row.target == target && row.name == name && row.revs.contains(&rev))
 }
 
 /// A match.
@@ -52,13 +55,17 @@ const fn target(
     Row { target: true, name, revs, len, lower }
 }
 
-/// All of them, matches first.
+/// Those of IPv4 and IPv6, matches first.
 pub const ALL: &[Row] = &[
     matching("addrtype", 1..=1, 8, metadata::addrtype),
     matching("ah", 0..=0, 9, transport::ah),
+    matching("bpf", 0..=0, 4, outside::bpf),
+    matching("bpf", 1..=1, 8, outside::bpf),
+    matching("cluster", 0..=0, 16, outside::cluster),
     matching("comment", 0..=0, 0, |_| Ok(vec![])),
     matching("connbytes", 0..=0, 18, connection::connbytes),
     matching("connlabel", 0..=0, 4, connection::connlabel),
+    matching("connlimit", 1..=1, 24, remembered::connlimit),
     matching("connmark", 1..=1, 9, connection::connmark),
     matching("conntrack", 1..=1, 152, connection::conntrack),
     matching("conntrack", 2..=2, 154, connection::conntrack),
@@ -68,20 +75,27 @@ pub const ALL: &[Row] = &[
     matching("dscp", 0..=0, 2, network::dscp),
     matching("ecn", 0..=0, 4, transport::ecn),
     matching("esp", 0..=0, 9, transport::esp),
+    matching("hashlimit", 1..=1, 46, remembered::hashlimit),
+    matching("hashlimit", 2..=2, 294, remembered::hashlimit),
+    matching("hashlimit", 3..=3, 298, remembered::hashlimit),
     matching("helper", 0..=0, 34, connection::helper),
     matching("hl", 0..=0, 2, network::ttl),
     matching("icmp", 0..=0, 4, transport::icmp),
     matching("icmp6", 0..=0, 4, transport::icmp),
     matching("iprange", 1..=1, 65, network::iprange),
     matching("length", 0..=0, 5, network::length),
+    matching("limit", 0..=0, 8, remembered::limit),
     matching("mac", 0..=0, 12, metadata::mac),
     matching("mark", 1..=1, 9, metadata::mark),
     matching("multiport", 1..=1, 48, transport::multiport),
     matching("owner", 1..=1, 18, metadata::owner),
     matching("physdev", 0..=0, 66, metadata::physdev),
     matching("pkttype", 0..=0, 8, metadata::pkttype),
+    matching("policy", 0..=0, 308, outside::policy),
     matching("quota", 0..=0, 16, metadata::quota),
     matching("realm", 0..=0, 9, metadata::realm),
+    matching("recent", 0..=0, 211, remembered::recent),
+    matching("recent", 1..=1, 228, remembered::recent),
     matching("rpfilter", 0..=0, 1, host::rpfilter),
     matching("sctp", 0..=0, 292, transport::sctp),
     matching("socket", 0..=0, 0, host::socket),
@@ -97,6 +111,7 @@ pub const ALL: &[Row] = &[
     matching("u32", 0..=0, 1982, metadata::u32),
     matching("udp", 0..=0, 9, transport::udp),
     matching("udplite", 0..=0, 9, transport::udp),
+    target("AUDIT", 0..=0, 1, verdict::audit),
     target("CHECKSUM", 0..=0, 1, change::checksum),
     target("CLASSIFY", 0..=0, 4, change::classify),
     target("CONNMARK", 1..=1, 13, change::connmark),
@@ -131,4 +146,35 @@ pub const ALL: &[Row] = &[
     target("TPROXY", 1..=1, 26, host::tproxy),
     target("TRACE", 0..=0, 0, change::trace),
     target("TTL", 0..=0, 2, change::ttl),
+];
+
+/// Those of bridges.
+pub const BRIDGE: &[Row] = &[
+    matching("802_3", 0..=0, 6, bridge::ieee_802_3),
+    matching("arp", 0..=0, 50, bridge::arp),
+    matching("comment", 0..=0, 0, |_| Ok(vec![])),
+    matching("ip", 0..=0, 28, bridge::ip),
+    matching("ip6", 0..=0, 76, bridge::ip6),
+    matching("limit", 0..=0, 8, remembered::limit),
+    matching("mark_m", 0..=0, 18, bridge::mark),
+    matching("pkttype", 0..=0, 8, metadata::pkttype),
+    matching("stp", 0..=0, 72, bridge::stp),
+    matching("string", 1..=1, 150, metadata::string),
+    matching("vlan", 0..=0, 8, bridge::vlan),
+    target("AUDIT", 0..=0, 1, verdict::audit),
+    target("arpreply", 0..=0, 12, frame::arpreply),
+    target("dnat", 0..=0, 12, frame::dnat),
+    target("log", 0..=0, 36, frame::log),
+    target("mark", 0..=0, 12, frame::mark),
+    target("nflog", 0..=0, 76, verdict::nflog),
+    target("redirect", 0..=0, 4, frame::redirect),
+    target("snat", 0..=0, 12, frame::snat),
+];
+
+/// Those of ARP.
+pub const ARP: &[Row] = &[
+    matching("comment", 0..=0, 0, |_| Ok(vec![])),
+    target("CLASSIFY", 0..=0, 4, change::classify),
+    target("MARK", 2..=2, 8, change::mark),
+    target("mangle", 0..=0, 48, frame::mangle),
 ];

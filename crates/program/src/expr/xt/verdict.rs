@@ -54,6 +54,15 @@ pub fn log(given: &Given<'_>) -> Lowering {
     Ok(vec![vm(log)])
 }
 
+/// `struct xt_audit_info`: the type only says what the rule does next.
+pub fn audit(given: &Given<'_>) -> Lowering {
+    const AUDIT: u32 = 8;
+    match given.info.u8(0) {
+        0..3 => Ok(vec![vm(Log { level: Some(AUDIT), ..Log::default() })]),
+        _ => Err("it has an unknown type"),
+    }
+}
+
 /// `struct xt_nflog_info`
 pub fn nflog(given: &Given<'_>) -> Lowering {
     const COPY_LEN: u16 = 1;

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Programs, clusters, IPsec and answers to ARP requests (`net/netfilter/xt_bpf.c`,
+//! `xt_cluster.c`, `xt_policy.c`, `net/bridge/netfilter/ebt_arpreply.c`).
+
+use std::net::IpAddr;
+
+use penstock_packet::{Packet, PacketType};
+use penstock_wire::{ethernet, protocol};
+
+use super::super::{jhash, reciprocal_scale};
+use super::Step;
+use crate::Env;
+use crate::env::IpsecState;
+use crate::op::{BpfPacket, BpfProgram, Cluster, IpsecElement, IpsecPolicy, Masked};
+
+/// `bpf_mt()`
+pub(super) fn bpf(program: &BpfProgram, packet: &Packet) -> Step {
+    let meta = &packet.meta;
+    let view = BpfPacket {
+        network: packet.network(),
+        protocol: meta.protocol,
+        packet_type: meta.packet_type as u8,
+        device: meta.iif,
+        mark: meta.mark,
+    };
+    Step::unless(program.run(&view) == 0)
+}
+
+/// `xt_cluster_mt()`: a packet that came by a link's multicast address is one for this host.
+pub(super) fn cluster<E: Env>(cluster: &Cluster, packet: &mut Packet, env: &mut E) -> Step {
+    let multicast = match packet.meta.protocol {
+        ethernet::IPV6 => packet.network().get(24).is_some_and(|byte| *byte == 0xff),
+        _ => packet.network().get(16).is_some_and(|byte| byte & 0xf0 == 0xe0),
+    };
+    if !multicast && packet.meta.packet_type == PacketType::Multicast {
+        packet.meta.packet_type = PacketType::Host;
+    }
+    let hash = match env.ct_first_source(packet) {
+        Some(IpAddr::V4(address)) => jhash(&address.octets(), cluster.seed),
+        // The kernel takes a count of words for one of bytes.
+        Some(IpAddr::V6(address)) => jhash(&address.octets()[..4], cluster.seed),
+        None => return Step::Break,
+    };
+    let node = reciprocal_scale(hash, cluster.nodes);
+    Step::unless((cluster.mask >> (node % 32) & 1 != 0) == cluster.inverted)
+}
+
+/// Transformations of a packet that are looked at, at most (`XFRM_MAX_DEPTH`).
+const DEEPEST: usize = 6;
+
+/// `policy_mt()`
+pub(super) fn policy<E: Env>(policy: &IpsecPolicy, packet: &Packet, env: &mut E) -> Step {
+    let mut states = [None; DEEPEST];
+    for (number, state) in states.iter_mut().enumerate() {
+        *state = env.ipsec(packet, policy.out, number as u32);
+        if state.is_none() {
+            break;
+        }
+    }
+    let len = states.iter().flatten().count();
+    if len == 0 || policy.none {
+        return Step::unless((len == 0) != policy.none);
+    }
+    Step::unless(!match policy.strict {
+        true => {
+            // The last one that a packet came through is the first element's.
+            len == policy.elements.len()
+                && states.iter().flatten().enumerate().all(|(i, state)| {
+                    let at = if policy.out { i } else { len - 1 - i };
+                    policy.elements.get(at).is_some_and(|element| is(state, element))
+                })
+        }
+        false => policy
+            .elements
+            .first()
+            .is_some_and(|element| states.iter().flatten().any(|state| is(state, element))),
+    })
+}
+
+/// `match_xfrm_state()`
+fn is(state: &IpsecState, element: &IpsecElement) -> bool {
+    let tunnel = state.tunnel;
+    let in_mask = |asked: Option<(Masked, bool)>, address: Option<IpAddr>| {
+        asked.is_none_or(|(masked, inverted)| {
+            address.is_some_and(|address| covers(&masked, address)) != inverted
+        })
+    };
+    in_mask(element.source, tunnel.map(|(source, _)| source))
+        && in_mask(element.destination, tunnel.map(|(_, destination)| destination))
+        && element.protocol.is_none_or(|(wanted, not)| (wanted == protocol::ESP) != not)
+        && element.tunnel.is_none_or(|(wanted, not)| (wanted == tunnel.is_some()) != not)
+        && element.spi.is_none_or(|(wanted, not)| (wanted == state.spi) != not)
+        && element.reqid.is_none_or(|(wanted, not)| (wanted == state.reqid) != not)
+}
+
+fn covers(masked: &Masked, address: IpAddr) -> bool {
+    let same = |bytes: &[u8]| {
+        bytes.iter().zip(&masked.address).zip(&masked.mask).all(|((a, b), m)| (a ^ b) & m == 0)
+    };
+    match address {
+        IpAddr::V4(address) => same(&address.octets()),
+        IpAddr::V6(address) => same(&address.octets()),
+    }
+}
+
+/// Answers an ARP request (`ebt_arpreply_tg()`), by the device that it came by; whether it is one.
+pub(super) fn arp_reply<E: Env>(address: [u8; 6], packet: &mut Packet, env: &mut E) -> bool {
+    const REQUEST: [u8; 8] = [0, 1, 8, 0, 6, 4, 0, 1];
+    const LEN: usize = 28;
+    let Some(request) = packet.network().first_chunk::<LEN>().copied() else { return false };
+    // The kernel does not look at the type of link addresses.
+    if request[2..8] != REQUEST[2..] {
+        return false;
+    }
+    let (from, link) = (packet.meta.iif, packet.link().first_chunk::<12>().copied());
+    let Some(link) = link else { return false };
+    let mut reply = request;
+    reply[7] = 2;
+    reply[8..14].copy_from_slice(&address);
+    reply[14..18].copy_from_slice(&request[24..]);
+    reply[18..24].copy_from_slice(&request[8..14]);
+    reply[24..].copy_from_slice(&request[14..18]);
+    // A copy is what is sent; the packet stays as it is.
+    let mut addresses = [0; 12];
+    addresses[..6].copy_from_slice(&request[8..14]);
+    addresses[6..].copy_from_slice(&address);
+    let mut put = |network: &[u8; LEN], addresses: &[u8; 12]| {
+        packet.network_mut()[..LEN].copy_from_slice(network);
+        packet.link_mut()[..12].copy_from_slice(addresses);
+    };
+    put(&reply, &addresses);
+    env.dup(packet, None, Some(from));
+    packet.network_mut()[..LEN].copy_from_slice(&request);
+    packet.link_mut()[..12].copy_from_slice(&link);
+    true
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! States that several rules have in common by a name: the tables of the matches `recent` and
+//! `hashlimit` of x_tables.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use penstock_program::State;
+use penstock_program::expr::Expr;
+
+use crate::live;
+use crate::model::{Family, Generation};
+
+/// Those of a ruleset, by name. A state lives as long as a rule of any generation has it.
+#[derive(Debug, Default)]
+pub(crate) struct SharedStates {
+    known: Mutex<HashMap<String, Weak<State>>>,
+}
+
+impl SharedStates {
+    /// Those that the rules of a generation have.
+    pub(crate) fn of(generation: &Generation) -> Self {
+        let shared = SharedStates::default();
+        for table in &generation.tables {
+            for rule in table.chains.iter().flat_map(|chain| &chain.rules) {
+                let stateful = rule.exprs.iter().filter(|expr| expr.is_stateful());
+                for (expr, state) in stateful.zip(&rule.states) {
+                    if let Some(name) = expr.shared_name(table.family) {
+                        shared.with(|known| known.insert(name, Arc::downgrade(state)));
+                    }
+                }
+            }
+        }
+        shared
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut HashMap<String, Weak<State>>) -> R) -> R {
+        // Nothing that is done under it leaves it half done.
+        act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// States of the stateful ones among a rule's expressions, in their order, at time `now` (ns):
+    /// new ones, but for those that other rules have already.
+    pub(crate) fn states_of(&self, exprs: &[Expr], family: Family, now: u64) -> Vec<Arc<State>> {
+        exprs.iter().filter_map(|expr| self.state_of(expr, family, now)).collect()
+    }
+
+    fn state_of(&self, expr: &Expr, family: Family, now: u64) -> Option<Arc<State>> {
+        let Some(name) = expr.shared_name(family) else { return live::state_of(expr, now) };
+        self.with(|known| {
+            if let Some(state) = known.get(&name).and_then(Weak::upgrade) {
+                expr.join(&state);
+                return Some(state);
+            }
+            let state = live::state_of(expr, now)?;
+            if known.len() == known.capacity() {
+                known.retain(|_, state| state.strong_count() > 0);
+            }
+            known.insert(name, Arc::downgrade(&state));
+            Some(state)
+        })
+    }
+}
