@@ -119,7 +119,7 @@ fn every_form_of_capture_leads_to_what_the_kernel_counted() {
             "any-sll.pcap does not name its interfaces: --read DEV=any-sll.pcap says where its \
              frames arrive",
         ),
-        (&["lan=any-sll.pcap"], "this is a capture of several devices that does not say"),
+        (&["lan=any-sll.pcap"], "this is a capture of several devices that does not tell"),
         (&["lan.pcap"], "lan.pcap does not name its interfaces"),
     ] {
         let error = run(&place, &[&["--read"], reads].concat()).expect_err(message);

@@ -169,7 +169,7 @@ impl Service for StateService {
         if let Some((client, _)) = self.clients.remove(&socket) {
             self.stored.close(client.port());
         }
-        // The program may have ended: whoever waited for it looks at the file.
+        // The program may have ended: those that waited for it look at the file.
         self.wake();
         Answers::default()
     }

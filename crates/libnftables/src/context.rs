@@ -132,7 +132,7 @@ impl Context {
             }
         };
         self.scope = session.scope();
-        // Whoever hears of it finds it in the file.
+        // Those that hear of it find it in the file.
         let kept = if outcome.changed && !check { held.put(now()) } else { Ok(()) };
         kept.map_err(|e| e.to_string())?;
         self.listener().outcome(&outcome);

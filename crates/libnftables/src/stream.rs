@@ -17,7 +17,7 @@ unsafe extern "C" {
 /// A stream of the caller, and a buffer while there is one.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// Open: whoever sets a stream keeps it open until there is another one, or no context.
+    /// Open: a caller that sets a stream keeps it open until there is another one, or no context.
     file: *mut FILE,
     buffer: Option<Buffer>,
 }

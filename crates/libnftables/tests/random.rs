@@ -87,7 +87,7 @@ unsafe fn call(rng: &mut Rng, ctx: *mut nft_ctx) {
 }
 
 #[test]
-fn random_calls_return_and_leave_a_state_behind() {
+fn random_calls_return_and_leave_a_state() {
     static PANICKED: AtomicBool = AtomicBool::new(false);
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

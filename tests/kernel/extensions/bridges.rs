@@ -9,7 +9,7 @@ use crate::frame::{Frame, Mac, ethernet};
 use crate::hand_made::bridge::{BRIDGE, NET};
 use crate::scenario::Scenario;
 
-/// Stations behind the ports.
+/// Stations at the ports.
 const A: Mac = [2, 0, 0, 0, 0x0c, 1];
 const B: Mac = [2, 0, 0, 0, 0x0c, 2];
 const STP_GROUP: Mac = [1, 0x80, 0xc2, 0, 0, 0];
@@ -90,7 +90,7 @@ fn pick<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
     all[rng.usize(..all.len())]
 }
 
-/// A frame by chance, from a station behind the first port.
+/// A frame by chance, from a station at the first port.
 fn frame(rng: &mut Rng) -> Frame {
     let to = pick(rng, &[B, B, B, BRIDGE, [0xff; 6], [1, 0, 0x5e, 1, 2, 3]]);
     let link = ethernet(to, A);

@@ -202,7 +202,7 @@ impl<'a> Taken<'a> {
 }
 
 /// What is wrong with a capture of all devices that does not tell them apart.
-const OF_ANY: &str = "this is a capture of several devices that does not say which frame is whose; \
+const OF_ANY: &str = "this is a capture of several devices that does not tell their frames apart; \
     `tcpdump -i any -y LINUX_SLL2` does, or a capture of each device";
 
 /// Why a frame is not taken.

@@ -28,7 +28,11 @@ const OPTIONS: &[Opt] = &[
          `host:DEV=FILE`: raw frames that the host sends on DEV",
     )
     .takes("[DEV=]FILE...", Values::Any),
-    long("as-is", "all frames arrive as they are; default: those from the address of DEV are what the host sends, or\n         copies, and bytes and checksums that are missing are completed"),
+    long(
+        "as-is",
+        "all frames arrive as they are; default: those from the address of DEV are what the host\n\
+         sends, or copies, and bytes and checksums that are missing are completed",
+    ),
     long("compare", "report where frames are sent otherwise than captures have them"),
     long("write-dir", "write transmitted frames to DIR/DEV.pcap, packets for the host to DIR/host.pcap")
         .takes("DIR", Values::Directories),

@@ -110,7 +110,7 @@ pub struct Cluster {
     pub nodes: u32,
     /// The bit of each node that is meant.
     pub mask: u32,
-    /// Of the hash that tells whose a connection is.
+    /// Key of the hash by which connections belong to nodes.
     pub seed: u32,
     /// Inverts the result.
     pub inverted: bool,
