@@ -56,6 +56,10 @@ fn run(data: &[u8]) {
         let _ = transaction.apply(change);
     }
     transaction.settle();
+    if transaction.validate().is_err() {
+        assert!(ruleset.commit(transaction).is_err(), "a wrong table was committed");
+        return;
+    }
     std::hint::black_box(Linked::new(transaction.working()).is_ok());
     ruleset.commit(transaction).expect("nobody else commits");
     let Ok(again) = Ruleset::from_saved(&ruleset.save(NOW)) else {
