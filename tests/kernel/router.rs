@@ -488,10 +488,12 @@ impl Router {
         self.collect(&mut outcome).map_err(e)?;
         if !scenario.tc.is_empty() {
             let gone = |device: &str| {
-                format!("qdisc del dev {device} clsact\nqdisc del dev {device} root\n")
+                ["clsact", "ingress", "root"]
+                    .map(|parent| format!("qdisc del dev {device} {parent}\n"))
+                    .concat()
             };
             let lines: String = self.wires.iter().map(|(device, _)| gone(device)).collect();
-            // Not every device has both.
+            // Not every device has all.
             let _ = run("tc", &["-force", "-batch", "-"], &lines);
         }
         Ok(outcome)

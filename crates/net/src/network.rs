@@ -31,7 +31,7 @@ pub struct Flow4 {
     pub tos: u8,
     /// Packet mark.
     pub mark: u32,
-    /// Incoming link; [`LOOPBACK`] for the host's own packets.
+    /// Incoming link; [`LOOPBACK`](crate::LOOPBACK) for the host's own packets.
     pub iif: u32,
     /// Outgoing link asked for; routes by other links do not count.
     pub oif: u32,
@@ -54,7 +54,7 @@ pub struct Flow6 {
     pub tos: u8,
     /// Packet mark.
     pub mark: u32,
-    /// Incoming link; [`LOOPBACK`] for the host's own packets.
+    /// Incoming link; [`LOOPBACK`](crate::LOOPBACK) for the host's own packets.
     pub iif: u32,
     /// Link that is preferred (the incoming one when forwarding, as in the kernel), or required
     /// with `strict`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The tc stage before ingress and after egress. The available kernels have `u32` and `mirred`.
+//! The tc stage before ingress and after egress. The available kernels have `u32` and `mirred`. No
+//! packet is in a loop here: kernels differ in how often `mirred` receives it again.
 
 use super::{from, on};
 use crate::frame::Frame;
@@ -44,7 +45,7 @@ qdisc add dev wan clsact
 qdisc add dev dmz clsact
 filter add dev wan egress prio 1 protocol all u32 match u16 0x0800 0xffff at -2 match ip dport 3 0xffff action mirred egress mirror dev dmz
 filter add dev wan egress prio 2 protocol ip u32 match ip dport 4 0xffff action mirred egress redirect dev dmz
-filter add dev wan egress prio 4 protocol ipv6 u32 match ip6 dst 2001:db8::/32 match ip6 dport 7 0xffff action mirred egress mirror dev dmz pipe action mirred ingress redirect dev dmz
+filter add dev wan egress prio 4 protocol ipv6 u32 match ip6 dst 2001:db8::/32 match ip6 dport 7 0xffff match u8 63 0xff at 7 action mirred egress mirror dev dmz pipe action mirred ingress redirect dev dmz
 filter add dev dmz egress prio 1 protocol ip u32 match ip dport 4 0xffff action mirred egress mirror dev lan
 ",
         ),
