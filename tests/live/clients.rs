@@ -108,7 +108,7 @@ fn iptables_rules_are_in_force() {
     exec(&net, "iptables-nft -F");
     assert!(passes(&net));
     // An extension that packets cannot run is refused, and nothing is changed.
-    let rule = "iptables-nft -A FORWARD -m recent --name seen --set -j DROP";
+    let rule = "iptables-nft -A FORWARD -m ipvs --ipvs -j DROP";
     let (done, said) = net.run(&net.r, &format!("$PENSTOCK exec -- {rule}"));
     assert!(!done && said.contains("RULE_APPEND failed (Operation not supported)"), "{said}");
     assert_eq!(exec(&net, "iptables-nft -S FORWARD"), "-P FORWARD ACCEPT\n");
