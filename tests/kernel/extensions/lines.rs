@@ -150,11 +150,16 @@ pub const CONNECTIONS: &str = r#"
 -m cluster --cluster-total-nodes 2 --cluster-local-node 1 --cluster-hash-seed 0xdeadbeef
 -m cluster --cluster-total-nodes 7 --cluster-local-nodemask 0x15 --cluster-hash-seed 5
 -m cluster --cluster-total-nodes 3 ! --cluster-local-node 2 --cluster-hash-seed 77
+-m connlabel --label 40
+-m connlabel ! --label 3
+"#;
+
+/// Matches that count connections. Where another rule drops a packet, the kernel counts its
+/// connection until the next tick, so these stand alone.
+pub const COUNTED: &str = r#"
 -p udp -m connlimit --connlimit-above 2
 -p udp -m connlimit --connlimit-upto 3 --connlimit-daddr
 -p udp -m connlimit --connlimit-above 4 --connlimit-mask 16
--m connlabel --label 40
--m connlabel ! --label 3
 "#;
 
 /// Targets that change packets, each by itself: table, chain and rule.

@@ -92,7 +92,7 @@ pub fn all() -> Vec<Scenario> {
         }
         all.push(s);
     };
-    for text in [lines::BOTH, lines::CONNECTIONS] {
+    for text in [lines::BOTH, lines::CONNECTIONS, lines::COUNTED] {
         forwarded(&[text]).chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
     }
     forwarded(&[lines::IPV4]).chunks(1).for_each(|rule| add(&rule.to_vec(), &vec![]));
