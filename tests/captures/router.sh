@@ -84,7 +84,13 @@ capture -i any -y LINUX_SLL -w any-sll.pcap
 capture -i lan -s 128 -w lan-short.pcap
 capture -i wan -s 128 -w wan-short.pcap
 capture -i lan --time-stamp-precision=nano -w lan-nano.pcap
-sleep 2
+# shellcheck disable=SC2086
+set -- "$1" "$2" $captures
+waited=0
+while [ "$(grep -c 'listening on' tcpdump.log)" -lt $(($# - 2)) ] && [ $waited -lt 200 ]; do
+    sleep 0.1
+    waited=$((waited + 1))
+done
 ip netns exec router nft -f rules.nft
 ip netns exec client python3 "$2" talk
 # The router talks, too.
