@@ -87,7 +87,7 @@ capture -i lan --time-stamp-precision=nano -w lan-nano.pcap
 # shellcheck disable=SC2086
 set -- "$1" "$2" $captures
 waited=0
-while [ "$(grep -c 'listening on' tcpdump.log)" -lt $(($# - 2)) ] && [ $waited -lt 200 ]; do
+while [ "$(grep -o 'listening on' tcpdump.log | wc -l)" -lt $(($# - 2)) ] && [ $waited -lt 200 ]; do
     sleep 0.1
     waited=$((waited + 1))
 done
