@@ -207,12 +207,15 @@ fn a_listener_that_does_not_read_gets_enobufs_and_packets_pass() {
     let stopped = std::fs::read_to_string(&pid).unwrap();
     let signal = |name: &str| net.ok(&net.r, &format!("kill -{name} {stopped}"));
     signal("STOP");
-    net.ok(&net.a, &format!("python3 {}", program.display()));
+    // A loaded machine loses packets.
+    net.until_within(60, "there are many connections", |net| {
+        net.ok(&net.a, &format!("python3 {}", program.display()));
+        let count = net.ok(&net.r, "$PENSTOCK exec -- conntrack -C");
+        count.trim().parse::<u32>().unwrap() > 20_000
+    });
     assert!(net.run(&net.a, "ping -c 2 -i 0.2 -W 1 198.18.1.2").0);
-    let count = net.ok(&net.r, "$PENSTOCK exec -- conntrack -C");
-    assert!(count.trim().parse::<u32>().unwrap() > 20_000, "{count}");
     signal("CONT");
-    net.until("it learns that it has missed some", |_| {
+    net.until_within(30, "it learns that it has missed some", |_| {
         std::fs::read_to_string(&file).unwrap_or_default().contains("ENOBUFS")
     });
     listener.stop();
