@@ -2,12 +2,12 @@
 
 //! What is sent here, held against what captures have as sent.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use penstock_net::Network;
-use penstock_wire::{ipv4, ipv6};
+use penstock_wire::{ipv4, ipv6, protocol};
 
 use super::fingerprint::{Fingerprint, packet_of};
 
@@ -19,7 +19,7 @@ const LINES: usize = 10;
 pub struct Compare {
     frames: HashMap<(u32, u64), Pair>,
     /// Devices that a capture has frames of as sent.
-    recorded: BTreeMap<u32, ()>,
+    recorded: HashSet<u32>,
     /// How many frames are equal.
     equal: u64,
     /// Lines about frames that differ, and how many there are.
@@ -42,21 +42,26 @@ struct Seen {
 impl Compare {
     /// The path sent a frame by a device. `time` is in nanoseconds since the epoch.
     pub fn here(&mut self, device: u32, time: u64, frame: &[u8]) {
-        let pair = self.frames.entry((device, key(frame))).or_default();
-        pair.here.push_back((time, Seen::of(frame)));
-        self.settle(device, key(frame));
+        self.note(device, frame, |pair| &mut pair.here, time);
     }
 
     /// A capture has a frame as sent by a device.
     pub fn there(&mut self, device: u32, time: u64, frame: &[u8]) {
-        self.recorded.insert(device, ());
-        let pair = self.frames.entry((device, key(frame))).or_default();
-        pair.there.push_back((time, Seen::of(frame)));
-        self.settle(device, key(frame));
+        self.recorded.insert(device);
+        self.note(device, frame, |pair| &mut pair.there, time);
     }
 
-    fn settle(&mut self, device: u32, key: u64) {
-        let Some(pair) = self.frames.get_mut(&(device, key)) else { return };
+    /// Keeps a frame on its side, and compares it if the other side has one that waits.
+    fn note(
+        &mut self,
+        device: u32,
+        frame: &[u8],
+        side: impl FnOnce(&mut Pair) -> &mut VecDeque<(u64, Seen)>,
+        time: u64,
+    ) {
+        let key = (device, key(frame));
+        let pair = self.frames.entry(key).or_default();
+        side(pair).push_back((time, Seen::of(frame)));
         if pair.here.is_empty() || pair.there.is_empty() {
             return;
         }
@@ -66,7 +71,7 @@ impl Compare {
             return;
         };
         if pair.here.is_empty() && pair.there.is_empty() {
-            self.frames.remove(&(device, key));
+            self.frames.remove(&key);
         }
         if here.compared == there.compared {
             self.equal += 1;
@@ -83,7 +88,7 @@ impl Compare {
     pub fn report(&self, net: &Network) -> Report {
         let (mut here, mut there) = ((Vec::new(), 0), (Vec::new(), 0));
         for ((device, _), pair) in &self.frames {
-            if !self.recorded.contains_key(device) {
+            if !self.recorded.contains(device) {
                 continue;
             }
             for (side, seen) in [(&mut here, &pair.here), (&mut there, &pair.there)] {
@@ -153,42 +158,41 @@ fn hash(value: impl Hash) -> u64 {
 
 impl Seen {
     fn of(frame: &[u8]) -> Seen {
-        const TCP: u8 = 6;
         let Some(packet) = packet_of(frame) else {
             let kind = frame.get(12..14).map_or(0, |b| u16::from_be_bytes([b[0], b[1]]));
             let text = format!("frame of type 0x{kind:04x}, {} bytes", frame.len());
             return Seen { compared: hash(frame), text };
         };
-        let (src, dst, protocol, ttl, tos, at);
+        let (src, dst, number, ttl, tos, at);
         if let Some(header) = ipv4::Header::new(packet).filter(|h| h.version() == 4) {
             (src, dst) = (header.src().to_string(), header.dst().to_string());
-            (protocol, ttl, tos) = (header.protocol(), header.ttl(), header.tos());
+            (number, ttl, tos) = (header.protocol(), header.ttl(), header.tos());
             at = header.header_len();
         } else if let Some(header) = ipv6::Header::new(packet) {
             (src, dst) = (format!("[{}]", header.src()), format!("[{}]", header.dst()));
-            (protocol, ttl) = (header.next_header(), header.hop_limit());
+            (number, ttl) = (header.next_header(), header.hop_limit());
             tos = header.traffic_class();
             at = ipv6::LEN;
         } else {
             return Seen { compared: hash(packet), text: "packet that is cut".into() };
         }
         let transport = packet.get(at..).unwrap_or_default();
-        let port = |at: usize| match (protocol, transport.get(at..at + 2)) {
+        let port = |at: usize| match (number, transport.get(at..at + 2)) {
             (6 | 17 | 33 | 132 | 136, Some(b)) => format!(":{}", u16::from_be_bytes([b[0], b[1]])),
             _ => String::new(),
         };
         let (sport, dport) = (port(0), port(2));
-        let name = match protocol {
-            1 => "icmp".to_owned(),
-            6 => "tcp".into(),
-            17 => "udp".into(),
-            58 => "icmpv6".into(),
-            132 => "sctp".into(),
-            number => format!("protocol {number}"),
+        let name = match number {
+            protocol::ICMP => "icmp".to_owned(),
+            protocol::TCP => "tcp".into(),
+            protocol::UDP => "udp".into(),
+            protocol::ICMPV6 => "icmpv6".into(),
+            protocol::SCTP => "sctp".into(),
+            other => format!("protocol {other}"),
         };
         // A sender may leave the options' checksums to the device, so none are compared.
-        let options = match protocol {
-            TCP => {
+        let options = match number {
+            protocol::TCP => {
                 let end = transport.get(12).map_or(0, |b| usize::from(b >> 4) * 4);
                 transport.get(20..end).unwrap_or_default()
             }

@@ -3,14 +3,10 @@
 //! Frames as they were on the wire, where a capture has less: bytes that were cut off, and
 //! checksums that the sender left to its device.
 
+use penstock_wire::protocol::{ICMP, ICMPV6, TCP, UDP};
 use penstock_wire::{checksum, ipv4, ipv6};
 
 use super::fingerprint::packet_start;
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
 
 /// Shorter frames are padded to this length on an Ethernet.
 const MIN_FRAME: usize = 60;
@@ -68,12 +64,7 @@ pub fn complete(
     }
     // A sender of UDP over IPv4 may leave the checksum out.
     if said != 0 || transport.protocol != UDP {
-        let segment = start + transport.at..whole.min(out.len());
-        let field = start + field;
-        out[field..field + 2].fill(0);
-        let sum = transport.pseudo.bytes(&out[segment]);
-        let sum = if transport.protocol == UDP { sum.finish_udp() } else { sum.finish() };
-        out[field..field + 2].copy_from_slice(&sum.to_be_bytes());
+        transport.write_checksum(&mut out[start..]);
     }
     Some(Completed { length, checksum: partial })
 }
@@ -85,13 +76,20 @@ pub fn fill_checksums(packet: &mut [u8]) {
     {
         header.fill_checksum();
     }
-    let Some(transport) = transport(packet) else { return };
-    let field = transport.at + transport.check;
-    if packet.len() >= transport.at + transport.len {
-        let is_udp = transport.protocol == UDP;
+    if let Some(transport) = transport(packet)
+        && packet.len() >= transport.at + transport.len
+    {
+        transport.write_checksum(packet);
+    }
+}
+
+impl Transport {
+    /// Writes the checksum of header and data, as far as the packet has them.
+    fn write_checksum(&self, packet: &mut [u8]) {
+        let (field, end) = (self.at + self.check, self.at + self.len);
         packet[field..field + 2].fill(0);
-        let sum = transport.pseudo.bytes(&packet[transport.at..transport.at + transport.len]);
-        let sum = if is_udp { sum.finish_udp() } else { sum.finish() };
+        let sum = self.pseudo.bytes(&packet[self.at..end.min(packet.len())]);
+        let sum = if self.protocol == UDP { sum.finish_udp() } else { sum.finish() };
         packet[field..field + 2].copy_from_slice(&sum.to_be_bytes());
     }
 }

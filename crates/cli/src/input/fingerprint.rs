@@ -6,12 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 use penstock_wire::frame::{Around, ip_packet};
+use penstock_wire::protocol::{ICMP, ICMPV6, TCP, UDP};
 use penstock_wire::{ipv4, ipv6};
-
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
 
 /// Bytes after the IP header that are looked at. The length is compared, too.
 const HASHED: usize = 128;

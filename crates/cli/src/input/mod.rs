@@ -13,7 +13,6 @@ mod recent;
 mod untranslate;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use penstock_conntrack::Conntrack;
@@ -48,12 +47,12 @@ pub struct Inputs<'n> {
 /// A capture.
 struct Reader {
     read: Read,
-    /// Where the frames of its interfaces belong.
-    places: HashMap<Place, Way>,
+    /// Where the frames of its interfaces belong: there are few.
+    places: Vec<(Place, Way)>,
 }
 
 /// An interface of a capture.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     /// The only one, or one without a name.
     Number(u32),
@@ -68,6 +67,17 @@ impl Place {
             Interface::Described(_, Some(name)) => Place::Named(name.to_owned()),
             Interface::Described(number, None) => Place::Number(number),
             Interface::Index(index) => Place::Index(index),
+        }
+    }
+
+    /// Whether frames of an interface are of this place.
+    fn has(&self, interface: Interface<'_>) -> bool {
+        match (self, interface) {
+            (Place::Number(own), Interface::Described(number, None)) => *own == number,
+            (Place::Number(own), Interface::Unnamed) => *own == 0,
+            (Place::Named(own), Interface::Described(_, Some(name))) => own == name,
+            (Place::Index(own), Interface::Index(index)) => *own == index,
+            _ => false,
         }
     }
 
@@ -224,7 +234,7 @@ impl<'n> Inputs<'n> {
                 InputPort::of(source, net, file)?;
             }
             opened.push(Capture::open(&read.file).map_err(|e| format!("Error: {e}"))?);
-            readers.push(Reader { read, places: HashMap::new() });
+            readers.push(Reader { read, places: Vec::new() });
         }
         let (made, whole) = (Vec::new(), Vec::new());
         let merge = Merge::new(opened);
@@ -301,12 +311,12 @@ impl<'n> Inputs<'n> {
 impl Reader {
     /// Where the frames of an interface belong.
     fn way(&mut self, interface: Interface<'_>, net: &Network, file: &Path) -> Result<Way, String> {
-        let place = Place::of(interface);
-        if let Some(way) = self.places.get(&place) {
+        if let Some((_, way)) = self.places.iter().find(|(place, _)| place.has(interface)) {
             return Ok(*way);
         }
+        let place = Place::of(interface);
         let way = self.new_way(&place, net, file)?;
-        self.places.insert(place, way);
+        self.places.push((place, way));
         Ok(way)
     }
 

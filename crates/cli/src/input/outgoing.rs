@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 use penstock_conntrack::Conntrack;
-use penstock_net::{Flow4, Flow6, Network};
+use penstock_net::{Flow4, Flow6, Hit, Network};
 use penstock_wire::{ethernet, ipv4, ipv6};
 
 use super::fingerprint::{Fingerprint, packet_of};
@@ -143,13 +143,28 @@ fn is_own(net: &Network, address: IpAddr) -> bool {
     }
 }
 
+/// The way to an address, by a device if one is given.
+fn route(net: &Network, to: IpAddr, device: Option<u32>) -> Option<Hit<'_>> {
+    let (oif, strict) = (device.unwrap_or_default(), device.is_some());
+    match to {
+        IpAddr::V4(a) => net.route4(&Flow4 { daddr: a.into(), oif, ..Flow4::default() }).ok(),
+        IpAddr::V6(a) => {
+            net.route6(&Flow6 { daddr: a.into(), oif, strict, ..Flow6::default() }).ok()
+        }
+    }
+}
+
+/// The link address of a neighbour, if it is known.
+fn neighbour(net: &Network, device: u32, address: IpAddr) -> Option<ethernet::Mac> {
+    match address {
+        IpAddr::V4(a) => net.neighbour4(device, a.into()),
+        IpAddr::V6(a) => net.neighbour6(device, a.into()),
+    }
+}
+
 /// The device that packets from an address come in by, as far as routes tell.
 fn source_device(net: &Network, address: IpAddr) -> Option<u32> {
-    let hit = match address {
-        IpAddr::V4(a) => net.route4(&Flow4 { daddr: a.into(), ..Flow4::default() }).ok()?,
-        IpAddr::V6(a) => net.route6(&Flow6 { daddr: a.into(), ..Flow6::default() }).ok()?,
-    };
-    let oif = hit.nexthop.oif;
+    let oif = route(net, address, None)?.nexthop.oif;
     net.link(oif).filter(|link| link.has_link_header() && !link.is_loopback()).map(|l| l.index)
 }
 
@@ -157,30 +172,17 @@ fn source_device(net: &Network, address: IpAddr) -> Option<u32> {
 /// and neighbours tell.
 pub fn next_hop(net: &Network, device: u32, packet: &[u8]) -> Option<ethernet::Mac> {
     let dst = Fingerprint::of_packet(packet)?.dst;
-    let hit = match dst {
-        IpAddr::V4(a) => {
-            net.route4(&Flow4 { daddr: a.into(), oif: device, ..Flow4::default() }).ok()?
-        }
-        IpAddr::V6(a) => {
-            let flow = Flow6 { daddr: a.into(), oif: device, strict: true, ..Flow6::default() };
-            net.route6(&flow).ok()?
-        }
-    };
-    match hit.nexthop.gateway.unwrap_or(dst) {
-        IpAddr::V4(a) => net.neighbour4(device, a.into()),
-        IpAddr::V6(a) => net.neighbour6(device, a.into()),
-    }
+    let hit = route(net, dst, Some(device))?;
+    neighbour(net, device, hit.nexthop.gateway.unwrap_or(dst))
 }
 
 /// The frame that a forwarded packet came in as: one hop earlier, from the neighbour to the device.
 fn frame_of(net: &Network, device: u32, src: IpAddr, packet: &[u8]) -> Vec<u8> {
     const UNKNOWN: ethernet::Mac = ethernet::Mac([2, 0, 0, 0, 0, 0]);
-    let (neighbour, ethertype) = match src {
-        IpAddr::V4(a) => (net.neighbour4(device, a.into()), ethernet::IPV4),
-        IpAddr::V6(a) => (net.neighbour6(device, a.into()), ethernet::IPV6),
-    };
+    let ethertype = if src.is_ipv4() { ethernet::IPV4 } else { ethernet::IPV6 };
+    let from = neighbour(net, device, src).unwrap_or(UNKNOWN);
     let dst = net.link(device).map_or(UNKNOWN, |link| link.mac);
-    let header = ethernet::Repr { dst, src: neighbour.unwrap_or(UNKNOWN), ethertype };
+    let header = ethernet::Repr { dst, src: from, ethertype };
     let mut frame = [&header.bytes(), packet].concat();
     let packet = &mut frame[ethernet::LEN..];
     match src {

@@ -3,14 +3,10 @@
 //! Packets as they came in, before address translation changed them.
 
 use penstock_conntrack::{Conntrack, Direction, Tuple};
+use penstock_wire::protocol::{ICMP, ICMPV6, TCP, UDP};
 use penstock_wire::{ipv4, ipv6};
 
 use super::complete::fill_checksums;
-
-const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMPV6: u8 = 58;
 
 /// Where the addresses and ports of a packet are.
 struct Places {

@@ -4,26 +4,7 @@
 
 use std::fmt::Write;
 
-use super::said::{Object, Said, has_word, number, objects, text};
-
-/// Words of a link.
-struct Line(String);
-
-impl Line {
-    fn word(&mut self, name: &str, value: impl std::fmt::Display) {
-        // Writing to a String does not fail.
-        let _ = write!(self.0, " {name} {value}");
-    }
-
-    /// A member that is text or a number, if it is there.
-    fn member(&mut self, object: &Object, name: &str, word: &str) {
-        match object.get(name).map(|value| (value.as_str(), value.as_u64())) {
-            Some((Some(text), _)) => self.word(word, text),
-            Some((_, Some(number))) => self.word(word, number),
-            _ => {}
-        }
-    }
-}
+use super::said::{Line, Object, Said, has_word, number, objects, text};
 
 fn name(link: &Object) -> &str {
     text(link, "ifname").unwrap_or_default()

@@ -4,36 +4,36 @@
 
 use std::fmt::Write;
 
-use super::said::{Object, Said, has_word, number, objects, text};
+use super::said::{Line, Object, Said, has_word, number, objects, text};
 
 /// Lines that add the routes that the kernel has not made for addresses.
 pub fn routes(said: &Said, out: &mut String) {
     for (routes, begin) in [(&said.routes4, ""), (&said.routes6, "-6 ")] {
         for route in routes.iter().filter(|route| is_added(route)) {
-            let mut line = format!("{begin}route add");
+            let mut line = Line(format!("{begin}route add"));
             if let Some(kind) = text(route, "type").filter(|kind| *kind != "unicast") {
-                line += &format!(" {kind}");
+                line.0 += &format!(" {kind}");
             }
-            line += &format!(" {}", text(route, "dst").unwrap_or("default"));
+            line.0 += &format!(" {}", text(route, "dst").unwrap_or("default"));
             if objects(route, "nexthops").next().is_none() {
                 next_hop(route, &mut line);
             }
             for (member, word) in [("prefsrc", "src"), ("metric", "metric"), ("tos", "tos")] {
-                member_words(route, member, word, &mut line);
+                line.member(route, member, word);
             }
             if let Some(table) = text(route, "table").filter(|table| *table != "main") {
-                line += &format!(" table {table}");
+                line.0 += &format!(" table {table}");
             }
             for metrics in objects(route, "metrics") {
                 for word in ["mtu", "advmss", "hoplimit"] {
-                    member_words(metrics, word, word, &mut line);
+                    line.member(metrics, word, word);
                 }
             }
             for hop in objects(route, "nexthops") {
-                line += " nexthop";
+                line.0 += " nexthop";
                 next_hop(hop, &mut line);
             }
-            let _ = writeln!(out, "{line}");
+            let _ = writeln!(out, "{}", line.0);
         }
     }
 }
@@ -48,29 +48,20 @@ fn is_added(route: &Object) -> bool {
 }
 
 /// Gateway and device of a way out.
-fn next_hop(hop: &Object, line: &mut String) {
+fn next_hop(hop: &Object, line: &mut Line) {
     if let Some(gateway) = text(hop, "gateway") {
-        *line += &format!(" via {gateway}");
+        line.0 += &format!(" via {gateway}");
     }
     if let Some(via) = hop.get("via").and_then(|via| via.as_object())
         && let (Some(family), Some(host)) = (text(via, "family"), text(via, "host"))
     {
-        *line += &format!(" via {family} {host}");
+        line.0 += &format!(" via {family} {host}");
     }
     // Refusals of IPv6 are listed with `lo`, and need none.
-    member_words(hop, "dev", "dev", line);
-    member_words(hop, "weight", "weight", line);
+    line.member(hop, "dev", "dev");
+    line.member(hop, "weight", "weight");
     if has_word(hop, "flags", "onlink") {
-        *line += " onlink";
-    }
-}
-
-/// A member that is text or a number, if it is there.
-fn member_words(object: &Object, member: &str, word: &str, line: &mut String) {
-    if let Some(text) = text(object, member) {
-        *line += &format!(" {word} {text}");
-    } else if let Some(number) = number(object, member) {
-        *line += &format!(" {word} {number}");
+        line.0 += " onlink";
     }
 }
 
@@ -83,44 +74,44 @@ pub fn rules(said: &Said, out: &mut String) {
             if is_standard(rule, priority, table) {
                 continue;
             }
-            let mut line = format!("{begin}rule add pref {priority}");
+            let mut line = Line(format!("{begin}rule add pref {priority}"));
             if rule.contains_key("not") {
-                line += " not";
+                line.0 += " not";
             }
             for (member, len, word) in [("src", "srclen", "from"), ("dst", "dstlen", "to")] {
                 let Some(address) = text(rule, member).filter(|text| *text != "all") else {
                     continue;
                 };
-                line += &format!(" {word} {address}");
+                line.0 += &format!(" {word} {address}");
                 if let Some(len) = number(rule, len) {
-                    line += &format!("/{len}");
+                    line.0 += &format!("/{len}");
                 }
             }
-            member_words(rule, "tos", "tos", &mut line);
+            line.member(rule, "tos", "tos");
             if let Some(mark) = text(rule, "fwmark") {
-                line += &format!(" fwmark {mark}");
+                line.0 += &format!(" fwmark {mark}");
                 if let Some(mask) = text(rule, "fwmask") {
-                    line += &format!("/{mask}");
+                    line.0 += &format!("/{mask}");
                 }
             }
             for word in ["iif", "oif", "ipproto"] {
-                member_words(rule, word, word, &mut line);
+                line.member(rule, word, word);
             }
             for (member, first, last) in
                 [("sport", "sport_start", "sport_end"), ("dport", "dport_start", "dport_end")]
             {
-                member_words(rule, member, member, &mut line);
+                line.member(rule, member, member);
                 if let Some((first, last)) = number(rule, first).zip(number(rule, last)) {
-                    line += &format!(" {member} {first}-{last}");
+                    line.0 += &format!(" {member} {first}-{last}");
                 }
             }
             match (text(rule, "action"), number(rule, "goto")) {
-                (_, Some(priority)) => line += &format!(" goto {priority}"),
-                (Some(action), None) => line += &format!(" {action}"),
-                (None, None) => line += &format!(" lookup {}", table.unwrap_or("main")),
+                (_, Some(priority)) => line.0 += &format!(" goto {priority}"),
+                (Some(action), None) => line.0 += &format!(" {action}"),
+                (None, None) => line.0 += &format!(" lookup {}", table.unwrap_or("main")),
             }
-            member_words(rule, "suppress_prefixlen", "suppress_prefixlength", &mut line);
-            let _ = writeln!(out, "{line}");
+            line.member(rule, "suppress_prefixlen", "suppress_prefixlength");
+            let _ = writeln!(out, "{}", line.0);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 //! What ip(8) and bridge(8) say about a network with `-j`.
 
+use std::fmt::Write;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::Command;
@@ -178,4 +179,24 @@ pub fn has_word(object: &Object, name: &str, word: &str) -> bool {
 /// The objects of a member that is a list.
 pub fn objects<'o>(object: &'o Object, name: &str) -> impl Iterator<Item = &'o Object> {
     object.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object)
+}
+
+/// A line of ip(8), to which words are added.
+pub struct Line(pub String);
+
+impl Line {
+    /// Appends a word and its value.
+    pub fn word(&mut self, name: &str, value: impl std::fmt::Display) {
+        // Writing to a String does not fail.
+        let _ = write!(self.0, " {name} {value}");
+    }
+
+    /// Appends a word with a member that is text or a number, if it is there.
+    pub fn member(&mut self, object: &Object, member: &str, word: &str) {
+        if let Some(text) = text(object, member) {
+            self.word(word, text);
+        } else if let Some(number) = number(object, member) {
+            self.word(word, number);
+        }
+    }
 }

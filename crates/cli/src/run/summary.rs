@@ -82,9 +82,8 @@ pub struct Summary<'a> {
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let frames: u64 = self.inputs.iter().map(|i| i.frames).sum();
-        let bytes: u64 = self.inputs.iter().map(|i| i.bytes).sum();
-        let cut: u64 = self.inputs.iter().map(|i| i.cut).sum();
+        let sum = |of: fn(&Input) -> u64| self.inputs.iter().map(of).sum::<u64>();
+        let (frames, bytes, cut) = (sum(|i| i.frames), sum(|i| i.bytes), sum(|i| i.cut));
         let sent: u64 = self.output.devices().map(|d| d.frames).sum();
 
         line(f, "in", frames)?;
@@ -127,7 +126,6 @@ impl fmt::Display for Summary<'_> {
         if cut != 0 {
             writeln!(f, "note: {cut} frames are not whole in their capture")?;
         }
-        let sum = |of: fn(&Input) -> u64| self.inputs.iter().map(of).sum::<u64>();
         let (lengths, checksums) = (sum(|i| i.lengths), sum(|i| i.checksums));
         if lengths != 0 {
             writeln!(
