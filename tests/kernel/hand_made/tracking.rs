@@ -372,6 +372,33 @@ pub fn all() -> Vec<Scenario> {
 /// What rules do with connections.
 fn by_rules(four: Ends, six: Ends) -> Vec<Scenario> {
     let port = |client| Ends { client, ..four };
+    // Replies, and the same from elsewhere, with rules that set zones.
+    let replied = |name: &str, zones: &str| {
+        let rules = format!(
+            "
+table inet t {{
+	chain raw {{ type filter hook prerouting priority raw; {zones} }}
+	chain thru {{ type filter hook forward priority 0; ct original zone 2 counter; ct reply zone 2 counter; ct state new counter; ct state established counter; ct direction reply counter; }}
+}}
+"
+        );
+        with(
+            on(name, &rules),
+            &[
+                four.udp('>', b"1"),
+                four.udp('<', b"2"),
+                four.udp('>', b"3"),
+                four.udp('<', b"4"),
+                ("dmz", dmz().ip4("198.18.0.10", "198.19.0.2").udp(40000, 80).data(b"5")),
+                four.tcp('>', SYN, 100, 0, 0),
+                four.tcp('<', SYN | ACK, 300, 101, 0),
+                four.tcp('>', ACK, 101, 301, 0),
+                six.udp('>', b"1"),
+                six.udp('<', b"2"),
+                six.udp('>', b"3"),
+            ],
+        )
+    };
     vec![
         with(
             on(
@@ -578,78 +605,9 @@ table inet t {
                 six.udp('>', b"3"),
             ],
         ),
-        with(
-            on(
-                "ct_a_zone_of_the_reply_direction",
-                "
-table inet t {
-	chain raw { type filter hook prerouting priority raw; iifname lan ct reply zone set 2; iifname dmz ct reply zone set 3; }
-	chain thru { type filter hook forward priority 0; ct original zone 2 counter; ct reply zone 2 counter; ct state new counter; ct state established counter; ct direction reply counter; }
-}
-",
-            ),
-            &[
-                four.udp('>', b"1"),
-                four.udp('<', b"2"),
-                four.udp('>', b"3"),
-                four.udp('<', b"4"),
-                ("dmz", dmz().ip4("198.18.0.10", "198.19.0.2").udp(40000, 80).data(b"5")),
-                four.tcp('>', SYN, 100, 0, 0),
-                four.tcp('<', SYN | ACK, 300, 101, 0),
-                four.tcp('>', ACK, 101, 301, 0),
-                six.udp('>', b"1"),
-                six.udp('<', b"2"),
-                six.udp('>', b"3"),
-            ],
-        ),
-        with(
-            on(
-                "ct_a_zone_in_answer_to_one_of_a_direction",
-                "
-table inet t {
-	chain raw { type filter hook prerouting priority raw; iifname lan ct original zone set 2; iifname wan ct zone set 2; }
-	chain thru { type filter hook forward priority 0; ct original zone 2 counter; ct reply zone 2 counter; ct state new counter; ct state established counter; ct direction reply counter; }
-}
-",
-            ),
-            &[
-                four.udp('>', b"1"),
-                four.udp('<', b"2"),
-                four.udp('>', b"3"),
-                four.udp('<', b"4"),
-                ("dmz", dmz().ip4("198.18.0.10", "198.19.0.2").udp(40000, 80).data(b"5")),
-                four.tcp('>', SYN, 100, 0, 0),
-                four.tcp('<', SYN | ACK, 300, 101, 0),
-                four.tcp('>', ACK, 101, 301, 0),
-                six.udp('>', b"1"),
-                six.udp('<', b"2"),
-                six.udp('>', b"3"),
-            ],
-        ),
-        with(
-            on(
-                "ct_a_zone_of_the_reply_direction_on_both_sides",
-                "
-table inet t {
-	chain raw { type filter hook prerouting priority raw; iifname lan ct reply zone set 2; iifname wan ct reply zone set 2; }
-	chain thru { type filter hook forward priority 0; ct original zone 2 counter; ct reply zone 2 counter; ct state new counter; ct state established counter; ct direction reply counter; }
-}
-",
-            ),
-            &[
-                four.udp('>', b"1"),
-                four.udp('<', b"2"),
-                four.udp('>', b"3"),
-                four.udp('<', b"4"),
-                ("dmz", dmz().ip4("198.18.0.10", "198.19.0.2").udp(40000, 80).data(b"5")),
-                four.tcp('>', SYN, 100, 0, 0),
-                four.tcp('<', SYN | ACK, 300, 101, 0),
-                four.tcp('>', ACK, 101, 301, 0),
-                six.udp('>', b"1"),
-                six.udp('<', b"2"),
-                six.udp('>', b"3"),
-            ],
-        ),
+        replied("ct_a_zone_of_the_reply_direction", "iifname lan ct reply zone set 2; iifname dmz ct reply zone set 3;"),
+        replied("ct_a_zone_in_answer_to_one_of_a_direction", "iifname lan ct original zone set 2; iifname wan ct zone set 2;"),
+        replied("ct_a_zone_of_the_reply_direction_on_both_sides", "iifname lan ct reply zone set 2; iifname wan ct reply zone set 2;"),
         with(
             on(
                 "ct_zones_keep_fragments_apart",
