@@ -252,7 +252,7 @@ impl Sink for Output<'_> {
                 self.error = Some(format!("Error: {}.pcap: {e}", device.name));
             }
         };
-        match meta.gso.zip(Headers::of_frame(frame)) {
+        match meta.gso.and_then(|gso| Some((gso, Headers::of_frame(frame)?))) {
             Some((gso, headers)) => segments(frame, headers, gso, &mut self.segment, write),
             None => write(frame),
         }
