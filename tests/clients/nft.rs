@@ -223,7 +223,8 @@ fn batches_of_several_supervisors_do_not_overlap() {
     assert_eq!(rules, 32);
 }
 
-/// What is changed while a monitor runs.
+/// What is changed while a monitor runs. The hash table that is flushed has one element: the kernel
+/// tells of several in an order that it draws for each table.
 const CHANGES: &str = "nft add table inet t; nft add chain inet t c; \
     nft add rule inet t c tcp dport 22 accept; nft add set inet t s '{ type ipv4_addr; }'; \
     nft add element inet t s '{ 1.2.3.4 }'; nft delete rule inet t c handle 2; \
@@ -231,8 +232,8 @@ const CHANGES: &str = "nft add table inet t; nft add chain inet t c; \
     nft add rule inet t c tcp dport '{ 1-4, 5-9, 20 }' ip saddr '{ 198.18.0.1, 198.18.0.3 }' drop; \
     nft flush chain inet t c; \
     nft add set inet t i '{ type inet_service; flags interval; elements = { 20-30, 40-50, 9 } }'; \
-    nft add element inet t s '{ 1.2.3.5, 1.2.3.4 }'; nft flush set inet t i; nft flush set inet t s; \
-    nft add table ip last";
+    nft add element inet t s '{ 1.2.3.5, 1.2.3.4 }'; nft delete element inet t s '{ 1.2.3.4 }'; \
+    nft flush set inet t i; nft flush set inet t s; nft add table ip last";
 
 /// A script that changes things while a monitor prints.
 fn monitored(change: &str, out: &Path) -> String {
