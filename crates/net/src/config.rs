@@ -3,10 +3,13 @@
 //! The network in the making: each line of configuration with the consequences the kernel draws
 //! from it.
 
+mod route_list;
 mod routes;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
+
+use route_list::RouteList;
 
 use crate::bridge::FdbEntry;
 use crate::devconf::DevconfSysctls;
@@ -46,8 +49,8 @@ pub(crate) struct Config {
     next_index: u32,
     /// Far ends of wires, not part of this namespace.
     far_ends: Vec<Arc<str>>,
-    pub(crate) routes4: Vec<Route>,
-    pub(crate) routes6: Vec<Route>,
+    routes4: RouteList,
+    routes6: RouteList,
     pub(crate) rules4: Vec<Rule>,
     pub(crate) rules6: Vec<Rule>,
     pub(crate) unmerged: bool,
@@ -107,8 +110,8 @@ impl Config {
             links: vec![lo],
             next_index: 2,
             far_ends: Vec::new(),
-            routes4: Vec::new(),
-            routes6: Vec::new(),
+            routes4: RouteList::default(),
+            routes6: RouteList::default(),
             rules4: vec![
                 Rule::all(0, Action::Lookup(TABLE_LOCAL)),
                 Rule::all(32766, Action::Lookup(TABLE_MAIN)),
@@ -130,6 +133,13 @@ impl Config {
     }
 
     pub(crate) fn finish(mut self) -> Network {
+        let routes4 = std::mem::take(&mut self.routes4).into_vec();
+        let routes6 = std::mem::take(&mut self.routes6).into_vec();
+        self.finish_with(routes4, routes6)
+    }
+
+    /// The network with these routes instead of those that were read.
+    pub(crate) fn finish_with(mut self, routes4: Vec<Route>, routes6: Vec<Route>) -> Network {
         let index = |links: &[Link], name: &Option<String>| {
             let name = name.as_deref()?;
             links.iter().find(|l| *l.name == *name).map(|l| l.index)
@@ -144,13 +154,13 @@ impl Config {
             fdb,
             self.xfrm,
             Parts {
-                routes: self.routes4,
+                routes: routes4,
                 rules: self.rules4,
                 custom_rules: self.unmerged,
                 neighbours: self.neighbours4,
             },
             Parts {
-                routes: self.routes6,
+                routes: routes6,
                 rules: self.rules6,
                 custom_rules: self.custom6,
                 neighbours: self.neighbours6,
@@ -250,7 +260,7 @@ impl Config {
         let routes = if v6 { &self.routes6 } else { &self.routes4 };
         let tables = [TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT];
         let found =
-            (remote != 0).then(|| Self::find(routes, &tables, remote, tunnel.link, v6)).flatten();
+            (remote != 0).then(|| routes.longest(&tables, remote, tunnel.link, v6)).flatten();
         let by = found.and_then(|r| r.nexthops.first()).map_or(tunnel.link, |n| n.oif);
         let lower = self.by_index(by).map_or(1500, |l| l.mtu);
         Ok(tunnel.mtu_over(lower))
@@ -397,11 +407,8 @@ impl Config {
         let id = link.kind.interface_identifier(link.mac)?;
         let mut group = Self::route(TABLE_LOCAL, 0xff << 120, 8, RouteType::Multicast, index);
         group.metric = 256;
-        if self
-            .routes6
-            .iter()
-            .any(|r| r.kind == RouteType::Multicast && r.nexthops == group.nexthops)
-        {
+        let groups = self.routes6.of(TABLE_LOCAL, group.prefix, group.len);
+        if groups.iter().any(|r| r.kind == group.kind && r.nexthops == group.nexthops) {
             return None;
         }
         self.routes6.push(group);
@@ -495,12 +502,11 @@ impl Config {
             let local = kind == RouteType::Local;
             r.scope = if local { Scope::HOST } else { Scope::LINK };
             r.nexthops[0].scope = if local { Scope::NOWHERE } else { Scope::HOST };
-            let there = |o: &Route| {
-                (o.table, o.prefix, o.len, o.metric, o.kind) == (table, prefix, len, metric, kind)
-                    && o.nexthops == r.nexthops
-            };
-            if !self.routes4.iter().any(there) {
-                self.routes4.push(r);
+            let there =
+                |o: &Route| (o.metric, o.kind) == (metric, kind) && o.nexthops == r.nexthops;
+            let routes = self.routes4.of_mut(table, prefix, len);
+            if !routes.iter().any(there) {
+                routes.push(r);
             }
         };
         add(RouteType::Local, a.local.into(), 32, 0);
@@ -555,12 +561,11 @@ impl Config {
             let table = if kind == RouteType::Unicast { TABLE_MAIN } else { TABLE_LOCAL };
             let mut r = Self::route(table, prefix, len, kind, index);
             r.metric = metric;
-            let there = |o: &Route| {
-                (o.table, o.prefix, o.len, o.metric, o.kind) == (table, prefix, len, metric, kind)
-                    && o.nexthops == r.nexthops
-            };
-            if !self.routes6.iter().any(there) {
-                self.routes6.push(r);
+            let there =
+                |o: &Route| (o.metric, o.kind) == (metric, kind) && o.nexthops == r.nexthops;
+            let routes = self.routes6.of_mut(table, prefix, len);
+            if !routes.iter().any(there) {
+                routes.push(r);
             }
         };
         add(RouteType::Local, a.local, 128, 0);

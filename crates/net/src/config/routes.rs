@@ -39,24 +39,6 @@ impl Config {
 
     // Routes.
 
-    /// The route with the longest prefix in the tables that gateways are looked up in.
-    pub(super) fn find<'a>(
-        routes: &'a [Route],
-        tables: &[u32],
-        address: u128,
-        oif: u32,
-        v6: bool,
-    ) -> Option<&'a Route> {
-        tables.iter().find_map(|&t| {
-            let fits = |r: &&Route| {
-                r.table == t
-                    && masked(address, r.len, v6) == r.prefix
-                    && (oif == 0 || r.nexthops.iter().any(|n| n.oif == oif))
-            };
-            routes.iter().filter(fits).max_by_key(|r| (r.len, std::cmp::Reverse(r.metric)))
-        })
-    }
-
     /// Checks a way out and fills in its link (`fib_check_nh()`, `ip6_route_check_nh()`).
     pub(super) fn check_nexthop(
         &self,
@@ -92,7 +74,7 @@ impl Config {
                 }
                 let invalid = "Nexthop has invalid gateway.";
                 let order = if table == TABLE_MAIN { &tables[1..] } else { &tables[..] };
-                let found = Self::find(&self.routes4, order, g, n.oif, false).ok_or(invalid)?;
+                let found = self.routes4.longest(order, g, n.oif, false).ok_or(invalid)?;
                 if !matches!(found.kind, RouteType::Unicast | RouteType::Local) {
                     return Err(invalid.into());
                 }
@@ -126,8 +108,8 @@ impl Config {
                         );
                     }
                 } else if !n.onlink {
-                    let found = Self::find(&self.routes6, &tables, g, n.oif, true)
-                        .ok_or("No route to host")?;
+                    let found =
+                        self.routes6.longest(&tables, g, n.oif, true).ok_or("No route to host")?;
                     let via = found
                         .nexthops
                         .first()
@@ -199,7 +181,7 @@ impl Config {
         }
         if let Some(IpAddr::V4(s)) = route.source {
             let s = u128::from(u32::from(s));
-            let own = Self::find(&self.routes4, &[TABLE_LOCAL], s, 0, false);
+            let own = self.routes4.longest(&[TABLE_LOCAL], s, 0, false);
             if own.is_none_or(|r| r.kind != RouteType::Local) {
                 return Err("Invalid prefsrc address".into());
             }
@@ -210,11 +192,9 @@ impl Config {
                 return Err("Invalid source address".into());
             }
         }
-        let routes = if v6 { &mut self.routes6 } else { &mut self.routes4 };
-        let same = |o: &Route| {
-            (o.table, o.prefix, o.len, o.tos, o.metric)
-                == (route.table, route.prefix, route.len, route.tos, route.metric)
-        };
+        let all = if v6 { &mut self.routes6 } else { &mut self.routes4 };
+        let routes = all.of_mut(route.table, route.prefix, route.len);
+        let same = |o: &Route| (o.tos, o.metric) == (route.tos, route.metric);
         // Kernel routes of IPv6 links share prefix and metric; one per link is fine.
         let clashes = |o: &Route| {
             same(o)
