@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::config::{Config, Mode};
+use crate::tables::Tables;
 use crate::{
     Action, DevconfValues, Link, Mac, Network, Route, Rule, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
 };
@@ -81,7 +82,7 @@ impl Network {
             // To replace is always possible.
             let _ = config.add_neighbour(link, address, mac, Mode::Replace);
         }
-        let mut net = config.finish_with(routes4, routes6);
+        let mut net = config.with_routes(Tables::new(routes4), Tables::new(routes6)).finish();
         let own = |link: &Link| devconf.links.get(&link.index).copied();
         let values = net.links().iter().map(|l| own(l).unwrap_or_else(DevconfValues::of_device));
         let values = values.collect();

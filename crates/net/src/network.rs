@@ -14,10 +14,11 @@ use crate::kind::TunnelKind;
 use crate::multicast::MdbEntry;
 use crate::neighbour::{Neighbours, Quick};
 use crate::rule::Rule;
+use crate::tables::Tables;
 use crate::tunnels::Tunnels;
 use crate::{
     BridgePort, Devconf, DevconfSysctls, DevconfValues, FdbEntry, Link, LinkDevconf, Mac, Nexthop,
-    Route, RouteType, TABLE_LOCAL,
+    RouteInfo, RouteType, TABLE_LOCAL,
 };
 
 /// What an IPv4 lookup depends on (`struct flowi4`). Zero means "not given".
@@ -71,7 +72,9 @@ pub struct Flow6 {
 #[derive(Clone, Copy, Debug)]
 pub struct Hit<'a> {
     /// The route.
-    pub route: &'a Route,
+    pub route: &'a RouteInfo,
+    /// Length of its prefix.
+    pub len: u8,
     /// The way out, chosen among the route's.
     pub nexthop: &'a Nexthop,
     /// Realms, of the route or else of the rule.
@@ -120,7 +123,7 @@ pub struct Network {
 
 /// What the configuration hands over for one family.
 pub(crate) struct Parts<K> {
-    pub(crate) routes: Vec<Route>,
+    pub(crate) tables: Tables<K>,
     pub(crate) rules: Vec<Rule>,
     /// A routing rule was ever added.
     pub(crate) custom_rules: bool,
@@ -154,7 +157,7 @@ impl Network {
         let own4_bits = own4.keys().fold(0, |bits, address| bits | 1 << (address % u64::BITS));
         let unmerged4 = v4.custom_rules;
         let custom4 =
-            unmerged4 || v4.routes.iter().any(|r| r.kind == RouteType::Local && !r.from_kernel);
+            unmerged4 || v4.tables.any(|_, r| r.kind == RouteType::Local && !r.from_kernel);
         Network {
             bridges: links.iter().any(|l| l.bridge().is_some()),
             fdb,
@@ -170,8 +173,8 @@ impl Network {
             lowers,
             conf_all: DevconfValues::of_all(),
             filters_sources4: false,
-            v4: Family::new(v4, !unmerged4, |p| p as u32),
-            v6: Family::new(v6, false, |p| p),
+            v4: Family::new(v4, !unmerged4),
+            v6: Family::new(v6, false),
         }
     }
 
@@ -218,22 +221,11 @@ impl Network {
             }
         }
         self.filters_sources4 = self.links.iter().any(|l| l.conf.is_on(Devconf::RpFilter));
-        let by =
-            |route: &Route, links: &[u32]| route.nexthops.iter().any(|n| links.contains(&n.oif));
-        let goes = |route: &Route| {
-            by(route, &off) || route.kind == RouteType::Anycast && by(route, &hosts)
-        };
-        if !self.v6.routes.iter().any(goes) {
-            return;
-        }
-        let family = &mut self.v6;
-        let mut neighbours = std::mem::take(&mut family.neighbours);
-        off.iter().for_each(|link| neighbours.forget_link(*link));
-        let (mut routes, rules) =
-            (std::mem::take(&mut family.routes), std::mem::take(&mut family.rules));
-        routes.retain(|route| !goes(route));
-        let custom_rules = !family.plain;
-        *family = Family::new(Parts { routes, rules, custom_rules, neighbours }, false, |p| p);
+        let by = |route: &RouteInfo, links: &[u32]| links.iter().any(|link| route.is_by(*link));
+        self.v6.tables.retain(|route| {
+            !(by(route, &off) || route.kind == RouteType::Anycast && by(route, &hosts))
+        });
+        off.iter().for_each(|link| self.v6.neighbours.forget_link(*link));
     }
 
     /// The value of `all` for a setting of devices, for what leaves by no device.
@@ -324,16 +316,6 @@ impl Network {
         self.lowers.get(lower as usize).copied().unwrap_or(false)
     }
 
-    /// All IPv4 routes.
-    pub fn routes4(&self) -> &[Route] {
-        &self.v4.routes
-    }
-
-    /// All IPv6 routes.
-    pub fn routes6(&self) -> &[Route] {
-        &self.v6.routes
-    }
-
     /// IPv4 rules by priority.
     pub fn rules4(&self) -> &[Rule] {
         &self.v4.rules
@@ -379,8 +361,8 @@ impl Network {
             return RouteType::Multicast;
         }
         let flow = Flow4 { daddr: address, ..Flow4::default() };
-        match self.v4.table(TABLE_LOCAL).and_then(|t| self.table4(t, &flow)) {
-            Some(Ok(route))
+        match self.v4.tables.fib(TABLE_LOCAL).and_then(|t| self.table4(t, &flow)) {
+            Some(Ok((route, _)))
                 if link.is_none_or(|l| route.nexthops.first().is_some_and(|n| n.oif == l)) =>
             {
                 route.kind
