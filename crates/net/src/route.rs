@@ -2,12 +2,12 @@
 
 //! Routes.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use penstock_wire::quick::QuickSet;
+
 use crate::Scope;
-use crate::neighbour::Quick;
 
 /// `RTN_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,7 +116,7 @@ impl RouteInfo {
 
 /// Keeps one copy of what many routes have in common.
 #[derive(Clone, Debug, Default)]
-pub struct RouteInfos(HashSet<Arc<RouteInfo>, Quick>);
+pub struct RouteInfos(QuickSet<Arc<RouteInfo>>);
 
 impl RouteInfos {
     /// The copy of this one.
