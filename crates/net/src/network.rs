@@ -4,15 +4,15 @@
 
 mod routing;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use penstock_wire::quick::QuickMap;
 use routing::Family;
 
 use crate::kind::TunnelKind;
 use crate::multicast::MdbEntry;
-use crate::neighbour::{Neighbours, Quick};
+use crate::neighbour::Neighbours;
 use crate::rule::Rule;
 use crate::tables::Tables;
 use crate::tunnels::Tunnels;
@@ -81,6 +81,16 @@ pub struct Hit<'a> {
     pub realm: u32,
 }
 
+/// A route over one gateway that was found for a destination.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewayRoute {
+    /// Stands for all that the route has in common with others: routes of one network with the same
+    /// number differ in their prefixes only.
+    pub number: usize,
+    /// Length of the prefix.
+    pub len: u8,
+}
+
 /// Why there is no way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoute {
@@ -101,7 +111,7 @@ pub enum NoRoute {
 pub struct Network {
     links: Vec<Link>,
     by_index: Vec<Option<u32>>,
-    vlans: HashMap<(u32, u16, u16), u32, Quick>,
+    vlans: QuickMap<(u32, u16, u16), u32>,
     lowers: Vec<bool>,
     tunnels: Tunnels,
     /// Some link is a bridge.
@@ -109,7 +119,7 @@ pub struct Network {
     fdb: Vec<FdbEntry>,
     mdb: Vec<MdbEntry>,
     xfrm: penstock_xfrm::Config,
-    own4: HashMap<u32, u32, Quick>,
+    own4: QuickMap<u32, u32>,
     /// A bit for each value of the low bits of those addresses.
     own4_bits: u64,
     custom4: bool,
@@ -141,7 +151,7 @@ impl Network {
         let top = links.iter().map(|l| l.index).max().unwrap_or(0) as usize;
         let mut by_index = vec![None; top + 1];
         let mut lowers = vec![false; top + 1];
-        let mut vlans = HashMap::default();
+        let mut vlans = QuickMap::default();
         for (i, link) in links.iter().enumerate() {
             by_index[link.index as usize] = Some(i as u32);
             if let Some(v) = link.vlan() {
@@ -153,7 +163,7 @@ impl Network {
             }
         }
         let addresses = links.iter().flat_map(|l| l.addresses4.iter().map(|a| (a.local, l.index)));
-        let own4: HashMap<_, _, _> = addresses.collect();
+        let own4: QuickMap<_, _> = addresses.collect();
         let own4_bits = own4.keys().fold(0, |bits, address| bits | 1 << (address % u64::BITS));
         let unmerged4 = v4.custom_rules;
         let custom4 =

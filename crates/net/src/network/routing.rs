@@ -3,8 +3,10 @@
 //! The routing decision: rules by priority, in each table the longest prefix with a route that fits
 //! (`fib_lookup()`, `fib6_rule_lookup()`).
 
-use super::{Flow4, Flow6, Hit, Network, NoRoute, Parts};
-use crate::fib::Fib;
+use std::sync::Arc;
+
+use super::{Flow4, Flow6, GatewayRoute, Hit, Network, NoRoute, Parts};
+use crate::fib::{Fib, Found};
 use crate::key::Key;
 use crate::neighbour::Neighbours;
 use crate::rule::{Action, Rule};
@@ -74,6 +76,13 @@ fn refuse(kind: RouteType) -> Option<NoRoute> {
         | RouteType::Multicast
         | RouteType::Throw => None,
     }
+}
+
+fn gateway_route(found: &Found) -> Option<GatewayRoute> {
+    let Found::One { len, info } = found else { return None };
+    let one = matches!(info.nexthops.as_slice(), [only] if only.gateway.is_some());
+    let usual = one && info.kind == RouteType::Unicast;
+    usual.then(|| GatewayRoute { number: Arc::as_ptr(info).addr(), len: *len })
 }
 
 /// A number that spreads flows over nexthops.
@@ -164,6 +173,28 @@ impl Network {
     pub fn depends_on_destination6(&self, daddr: u128, oif: u32) -> bool {
         let flow = Flow6 { daddr, oif, ..Flow6::default() };
         self.v6.plain && self.route6(&flow).is_ok_and(|hit| hit.route.nexthops.len() <= 1)
+    }
+
+    /// The route of all IPv4 packets to a destination that ask for no link and no scope, if it leads
+    /// over one gateway.
+    #[inline]
+    pub fn gateway_route4(&self, daddr: u32) -> Option<GatewayRoute> {
+        if !self.is_plain4() {
+            return None;
+        }
+        gateway_route(self.v4.tables.fib(TABLE_LOCAL)?.longest(daddr))
+    }
+
+    /// The route of all IPv6 packets to a destination that require no link, if it leads over one
+    /// gateway.
+    #[inline]
+    pub fn gateway_route6(&self, daddr: u128) -> Option<GatewayRoute> {
+        let Family { tables, plain, .. } = &self.v6;
+        let local = tables.fib(TABLE_LOCAL).is_some_and(|fib| fib.longest(daddr).len().is_some());
+        if !plain || local {
+            return None;
+        }
+        gateway_route(tables.fib(TABLE_MAIN)?.longest(daddr))
     }
 
     /// One IPv4 table alone, without rules (`fib_table_lookup()`).
