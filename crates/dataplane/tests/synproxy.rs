@@ -2,6 +2,8 @@
 
 //! A proxy that answers handshakes for a server behind the router.
 
+#[path = "synproxy/kernel.rs"]
+mod kernel;
 mod router;
 
 use std::sync::Arc;
@@ -33,25 +35,29 @@ struct Segment {
 /// Sends a frame in; the segments that come out, all with right checksums.
 fn send(path: &mut Dataplane, device: &str, frame: Frame, time: u64) -> Vec<Segment> {
     let seen = receive_at(path, device, &frame.build(), time);
-    seen.frames
-        .iter()
-        .map(|(device, bytes)| {
-            let network = &bytes[14..];
-            let ip = ipv4::Header::new(network).unwrap();
-            let segment = ip.payload();
-            assert!(ip.checksum_ok() && ip.pseudo(segment.len()).bytes(segment).is_valid());
-            let h = tcp::Header::new(segment).unwrap();
-            Segment {
-                device: device.clone(),
-                from: h.sport(),
-                flags: h.flags(),
-                seq: h.seq(),
-                ack: h.ack_seq(),
-                window: h.window(),
-                options: h.options().to_vec(),
-            }
-        })
-        .collect()
+    let frames = seen.frames.iter().inspect(|(_, bytes)| {
+        let ip = ipv4::Header::new(&bytes[14..]).unwrap();
+        let segment = ip.payload();
+        assert!(ip.checksum_ok() && ip.pseudo(segment.len()).bytes(segment).is_valid());
+    });
+    frames.map(|(device, bytes)| segment(device, bytes)).collect()
+}
+
+/// A frame that came out.
+fn segment(device: &str, bytes: &[u8]) -> Segment {
+    let network = &bytes[14..];
+    let ip = ipv4::Header::new(network).unwrap();
+    let segment = ip.payload();
+    let h = tcp::Header::new(segment).unwrap();
+    Segment {
+        device: device.to_owned(),
+        from: h.sport(),
+        flags: h.flags(),
+        seq: h.seq(),
+        ack: h.ack_seq(),
+        window: h.window(),
+        options: h.options().to_vec(),
+    }
 }
 
 fn proxy(flags: u32) -> Dataplane {
@@ -149,6 +155,7 @@ fn a_handshake_is_answered_then_repeated_with_the_server_and_numbers_are_shifted
     assert_eq!((to_server.seq, to_server.ack), (ISN + 1, SERVER_ISN + 1));
     assert_eq!((&*to_client.device, to_client.flags, to_client.window), ("wan", 0x10, 640 >> 3));
     assert_eq!((to_client.seq, to_client.ack), (cookie.wrapping_add(1), ISN + 1));
+    assert_eq!(to_client.options[4..8], told.to_be_bytes(), "time does not go back");
 
     // Data, both ways: the server sees its own numbers, the client those that it was told.
     let data = Tcp::new(80, 1000)

@@ -341,6 +341,8 @@ impl<S: Sink> Worker<'_, S> {
             options: swapped,
         };
         self.send_segment(packet, seen.ends.reversed(), &to_server, Ct::default());
+        // The client goes on with the time that the proxy began with.
+        options.tsval = options.tsval.wrapping_sub(proxied.tsoff);
         let shift = proxied.isn.wrapping_sub(seen.seq);
         self.state.conntrack.init_sequence(n, Direction::Reply, shift as i32);
         let to_client = Segment {
