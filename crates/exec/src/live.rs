@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use penstock_daemon::control::exec::Connection;
 use penstock_daemon::control::netfilter::{self, Datagram, Recipient};
 use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
-use penstock_nfnetlink::{Client, asks_for_packets};
+use penstock_nfnetlink::{Client, asks_for_packets, only_decides};
 use penstock_ruleset::Errno;
 
 /// Messages of the dataplane that are heard before programs are told of them: where much happens to
@@ -210,6 +210,12 @@ impl Service for LiveService {
         };
         let mut told = Vec::new();
         let answered = match self.connection(&mut told) {
+            Ok(connection)
+                if connection.longest() >= request.datagram.len()
+                    && only_decides(request.datagram) =>
+            {
+                connection.send(asked).map(|()| Vec::new()).map_err(|_| Errno::Eio)
+            }
             Ok(connection) if connection.longest() < request.datagram.len() => Err(Errno::Eperm),
             Ok(connection) => connection.ask(asked).map_err(|_| Errno::Eio),
             Err(_) => Err(Errno::Eio),

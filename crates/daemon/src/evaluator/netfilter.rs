@@ -14,7 +14,7 @@ use std::sync::Arc;
 use penstock_lang::session::remote::Changes;
 use penstock_nfnetlink::{
     Answers, Backend, Client, Connections, LogConfig, Notification, PacketListeners, Process,
-    QueueConfig, QueueVerdict, Refused, Show, SocketOption,
+    QueueConfig, QueueVerdict, Refused, Show, SocketOption, only_decides,
 };
 use penstock_ruleset::link::{ErrorPlace, LinkError, Linked};
 use penstock_ruleset::reset::Reset;
@@ -93,6 +93,10 @@ impl Child<'_> {
                             }
                             self.request(request, listens)?;
                         }
+                        Message::Send(request) => {
+                            self.carry_out(request, listens)?;
+                            continue;
+                        }
                         Message::Closed(port) => {
                             let closed = packet_listeners::Ask::Closed(port);
                             self.ask(&Ask::Packets(closed))?;
@@ -130,6 +134,19 @@ impl Child<'_> {
         self.client
             .set_budget((self.call.rights == Rights::Look).then(|| Budget::of_listing(true)));
         self.say_datagrams(answered?)
+    }
+
+    /// Carries out a request that nobody waits for.
+    fn carry_out(&mut self, request: Request, listens: bool) -> io::Result<()> {
+        let port = request.port;
+        sandbox::alarm(self.call.time.as_secs().saturating_add(GRACE));
+        let answered = self.answer(request, listens);
+        sandbox::stop_alarm();
+        let own = |answer: Datagram| match answer.to {
+            Recipient::Sender => Datagram { to: Recipient::Port(port), ..answer },
+            Recipient::Others(_) | Recipient::All(_) | Recipient::Port(_) => answer,
+        };
+        self.say_datagrams(answered?.into_iter().map(own).collect())
     }
 
     /// Waits until the client says something, or has room for what it has yet to be told, or the
@@ -203,7 +220,11 @@ impl Child<'_> {
         let may_change = request.may_change && self.call.rights == Rights::All;
         let process =
             Process { id: request.thread, name: request.name.as_str().into(), may_change };
-        let mut told = self.follow(false, listens)?;
+        // Verdicts about packets are about no ruleset.
+        let mut told = match only_decides(&request.datagram) {
+            true => Vec::new(),
+            false => self.follow(false, listens)?,
+        };
         let mut whole = None;
         for run in 1.. {
             let mut batch = Batch::new(self, whole.take());
