@@ -183,6 +183,7 @@ impl Shared {
             context.wait_for_room(inode);
         }
         if seen & (libc::EPOLLHUP | libc::EPOLLRDHUP | libc::EPOLLERR) != 0 {
+            context.forget_callers();
             let waiting = context.sockets().close(inode);
             for call in waiting {
                 context.answer(&call, Outcome::Error(libc::EBADF));
