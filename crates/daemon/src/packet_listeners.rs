@@ -240,6 +240,7 @@ impl PacketListeners {
             queue.flags = queue.flags & !mask | flags & mask;
             wishes.fail_open = queue.flags & FAIL_OPEN != 0;
             wishes.connection = queue.flags & CONNTRACK != 0;
+            wishes.whole = queue.flags & GSO != 0;
         }
         let wishes = *wishes;
         self.workers.tell(|| Request::QueueWishes(number, wishes));
