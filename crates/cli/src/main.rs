@@ -14,6 +14,7 @@ mod dataplane;
 mod down;
 mod exec;
 mod input;
+mod learn;
 mod log;
 mod memory;
 mod monitor;

@@ -23,11 +23,13 @@ use penstock_wire::ethernet;
 pub use compare::Compare;
 pub use complete::Completed;
 use complete::complete;
-pub use outgoing::{LeftOut, Outgoing};
+pub use fingerprint::Fingerprint;
+pub use outgoing::{LeftOut, Outgoing, neighbour, route};
 use outgoing::{Sent, next_hop};
 use port::super_packet;
 pub use port::{Entering, InputPort, Source};
 pub use read::{Captures, Read};
+pub use recent::Recent;
 
 /// Several captures, their frames in the order of their times.
 pub struct Inputs<'n> {

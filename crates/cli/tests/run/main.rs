@@ -2,6 +2,7 @@
 
 //! `penstock run` as its users see it.
 
+mod learn;
 mod place;
 mod queue;
 
