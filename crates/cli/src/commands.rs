@@ -10,11 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, capture, completion, confirm, down, exec, monitor, net, nft, run, show, top, trace, up,
+    bench, capture, completion, confirm, down, exec, monitor, net, nft, run, show, top, trace,
+    translate, up,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 15] = [
+pub const COMMANDS: [Command; 16] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -38,6 +39,13 @@ pub const COMMANDS: [Command; 15] = [
         sections: &trace::options::SECTIONS,
         operands: Values::Any,
         main: |args| trace::main(args),
+    },
+    Command {
+        name: "translate",
+        about: "print rules of iptables and sets of ipset as a ruleset of nft",
+        sections: &translate::SECTIONS,
+        operands: Values::Files,
+        main: |args| translate::main(args),
     },
     Command {
         name: "net",
@@ -174,6 +182,7 @@ mod tests {
             ("nft", include_str!("../../../man/penstock-nft.8")),
             ("run", include_str!("../../../man/penstock-run.1")),
             ("trace", include_str!("../../../man/penstock-trace.1")),
+            ("translate", include_str!("../../../man/penstock-translate.1")),
             ("net", include_str!("../../../man/penstock-net.1")),
             ("bench", include_str!("../../../man/penstock-bench.1")),
             ("up", include_str!("../../../man/penstock-up.8")),

@@ -21,6 +21,7 @@ mod monitor;
 mod net;
 mod nft;
 mod options;
+mod recognise;
 mod rules;
 mod run;
 mod setup;
@@ -29,6 +30,7 @@ mod sockets;
 mod top;
 mod trace;
 mod tracer;
+mod translate;
 mod up;
 
 use std::process::ExitCode;

@@ -21,6 +21,7 @@ use penstock_system::SystemFiles;
 use crate::input::Captures;
 use crate::learn::{self, Learned};
 use crate::options::{Opt, Values, long};
+use crate::recognise::{self, Given};
 use crate::rules::{self, NetNames};
 use crate::sockets;
 
@@ -177,7 +178,8 @@ impl Setup {
     pub fn network(&self, captures: &Captures) -> Result<Network, String> {
         let parsed = |text: &str| {
             let name = self.net().display().to_string();
-            Network::from_batch(&name, text).map_err(|e| format!("Error: {e}"))
+            let hint = || recognise::hint(self.net(), text.as_bytes(), Given::Net);
+            Network::from_batch(&name, text).map_err(|e| format!("Error: {e}\n{}", hint()))
         };
         let net = match &self.net {
             None => {
@@ -187,7 +189,8 @@ impl Setup {
                 net
             }
             Some(file) => {
-                let text = read(file)?;
+                let text = read(file)
+                    .map_err(|e| format!("{e}\n{}", recognise::hint_of_file(file, Given::Net)))?;
                 let net = parsed(&text)?;
                 match self.learn_neighbours {
                     false => net,
@@ -248,7 +251,11 @@ impl Setup {
             Some(file) => rules::restore(file, &offloads, now)?,
             None => {
                 let files = SystemFiles { allow_exec: self.allow_exec };
-                rules::load(self.rules(), &files, names, &offloads, now, json)?
+                let loaded = rules::load(self.rules(), &files, names, &offloads, now, json);
+                loaded.map_err(|e| {
+                    let hint = recognise::hint_of_file(self.rules(), Given::Rules);
+                    format!("{}\n{hint}", e.trim_end())
+                })?
             }
         };
         let generation = ruleset.generation();

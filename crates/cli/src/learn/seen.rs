@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use penstock_io::{Capture, Cooked, Direction, Frame, Interface, LinkType, Merge, PacketType};
+use penstock_io::{Cooked, Direction, Frame, Interface, LinkType, Merge, PacketType};
 use penstock_net::Network;
 use penstock_wire::ethernet::{self, Mac};
 use penstock_wire::{arp, icmpv6, ipv4, ipv6, protocol, vlan};
 
-use crate::input::{Captures, Fingerprint, Read, Recent, Source};
+use crate::input::{Captures, Fingerprint, Read, Recent, Source, open};
 
 /// All devices of some captures, in the order of their first frames.
 #[derive(Default)]
@@ -91,7 +91,7 @@ impl Seen {
                     .to_owned());
             }
             let read = read.resolved();
-            opened.push(Capture::open(&read.file).map_err(|e| format!("Error: {e}"))?);
+            opened.push(open(&read.file)?);
             reads.push(read);
         }
         let mut reader = Reader { seen: Seen::default(), recent: Recent::default() };

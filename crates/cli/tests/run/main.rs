@@ -5,6 +5,7 @@
 mod learn;
 mod place;
 mod queue;
+mod wrong_files;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
