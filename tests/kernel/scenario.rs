@@ -73,12 +73,6 @@ impl Scenario {
         self
     }
 
-    /// The program gets the rules by `penstock translate`.
-    pub fn translated(mut self) -> Scenario {
-        self.translated = true;
-        self
-    }
-
     /// With traffic control.
     pub fn tc(mut self, lines: &str) -> Scenario {
         self.tc = lines.into();

@@ -38,9 +38,10 @@ fn usage() -> String {
     )
 }
 
-fn parse(
-    args: impl Iterator<Item = OsString>,
-) -> Result<Option<(Vec<PathBuf>, Option<Family>)>, String> {
+/// The files, and the family of rules where they do not say.
+type Given = (Vec<PathBuf>, Option<Family>);
+
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Given>, String> {
     let mut parser = lexopt::Parser::from_args(args);
     let (mut files, mut family) = (Vec::new(), None);
     while let Some(arg) = parser.next().map_err(sentence)? {

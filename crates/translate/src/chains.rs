@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use crate::LeftOut;
+use crate::context::Place;
 use crate::ipset::IpSets;
-use crate::rule::{Place, translate};
+use crate::rule::translate;
 use crate::save::{Chain, Line, Table};
 
 /// The tables in the order of the files. Writing to a String does not fail.
@@ -50,7 +51,7 @@ fn table(
     // Chains are declared before rules jump to them, wherever they stand: a block is one batch.
     for chain in &table.chains {
         let hook = hook(name, &chain.name);
-        let _ = write!(chains, "\tchain {} {{\n", names[&chain.name]);
+        let _ = writeln!(chains, "\tchain {} {{", names[&chain.name]);
         if let Some((hook, kind, priority)) = hook {
             let policy = match chain.policy.as_deref() {
                 Some("DROP") => "drop",

@@ -5,9 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::matches::set_name;
-use crate::rule::Rule;
-use crate::words::{quoted, words};
+use crate::words::{name_of, quoted, words};
 use crate::{Family, LeftOut};
 
 /// Sets by their names.
@@ -91,14 +89,14 @@ impl IpSets {
     }
 
     /// A set whose elements are compared with these fields of packets: `src`, `dst`, with commas.
-    pub fn used(&self, name: &str, fields: &str, rule: &Rule<'_>) -> Result<Used, String> {
+    pub fn used(&self, name: &str, fields: &str, family: Family) -> Result<Used, String> {
         let Some(set) = self.0.get(name) else {
             return Err(format!("there is no set `{name}`: give what `ipset save` prints, too"));
         };
         if set.refused.is_some() {
             return Err(format!("the set `{name}` is left out"));
         }
-        if set.family != rule.place.family && set.fields.iter().any(|f| f.is_address()) {
+        if set.family != family && set.fields.iter().any(|f| f.is_address()) {
             return Err(format!("the set `{name}` is of the other family"));
         }
         let directions: Vec<&str> = fields.split(',').collect();
@@ -113,7 +111,7 @@ impl IpSets {
                 other => return Err(format!("`{other}` is neither src nor dst")),
             };
             keys.push(match field {
-                Field::Ip | Field::Net => format!("{} {address}", rule.ip()),
+                Field::Ip | Field::Net => format!("{} {address}", family.name()),
                 Field::Port => format!("meta l4proto . th {port}"),
                 Field::PlainPort => {
                     before = "meta l4proto { tcp, udp, udplite, sctp } ";
@@ -124,7 +122,7 @@ impl IpSets {
                 Field::Mark => "meta mark".to_owned(),
             });
         }
-        let name = set_name(name);
+        let name = name_of(name);
         let declaration = set.declaration(&name);
         Ok(Used { name, declaration, before, key: keys.join(" . ") })
     }

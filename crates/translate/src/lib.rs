@@ -15,9 +15,11 @@
 
 mod args;
 mod chains;
+mod context;
 mod ipset;
 mod matches;
 mod nat;
+mod protocol;
 mod rule;
 mod save;
 mod targets;

@@ -5,7 +5,7 @@
 
 use crate::Family;
 use crate::args::Args;
-use crate::rule::Rule;
+use crate::context::Rule;
 
 /// Translates one of these targets.
 pub fn translate(rule: &Rule<'_>, name: &str, args: &mut Args) -> Result<String, String> {

@@ -4,8 +4,8 @@
 
 use crate::Family;
 use crate::args::{Args, masked, number};
+use crate::context::Rule;
 use crate::nat;
-use crate::rule::Rule;
 use crate::words::quoted;
 
 /// Statements, or why there are none.

@@ -40,6 +40,12 @@ pub fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('"', "'").replace(['\n', '\r'], " "))
 }
 
+/// A name that nft takes.
+pub fn name_of(name: &str) -> String {
+    let replaced = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    name.chars().map(replaced).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

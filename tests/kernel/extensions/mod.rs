@@ -118,11 +118,12 @@ pub fn translated(all: Vec<Scenario>, random: u64, seed: u64) -> Vec<Scenario> {
     if all.is_empty() {
         return vec![];
     }
-    let with_new_name = |s: Scenario| Scenario { name: format!("translated_{}", s.name), ..s };
+    let renamed =
+        |s: Scenario| Scenario { name: format!("translated_{}", s.name), translated: true, ..s };
     let mut fit: Vec<Scenario> = all
         .into_iter()
         .filter(|s| is_alike(&s.commands))
-        .map(|s| with_new_name(s).translated())
+        .map(renamed)
         .filter(|s| penstock::translated(s).is_ok())
         .collect();
     let lines4 = fitting(&[lines::BOTH, lines::CONNECTIONS, lines::IPV4, lines::TRANSLATED], false);
@@ -132,7 +133,7 @@ pub fn translated(all: Vec<Scenario>, random: u64, seed: u64) -> Vec<Scenario> {
         let [v4, v6] = [&lines4, &lines6].map(|all| chosen(&mut rng, &[all]));
         let name = format!("random_translated_{seed}");
         let s = scenario(&name, &in_tables(&v4), &in_tables(&v6), 60, seed);
-        fit.push(s.translated());
+        fit.push(Scenario { translated: true, ..s });
     }
     fit
 }
@@ -148,7 +149,7 @@ fn is_alike(commands: &str) -> bool {
 fn fitting(texts: &[&str], v6: bool) -> String {
     let fits = |line: &str| {
         let rules = forwarded(&[line]);
-        let scenario = Scenario::new("", NET, "").commands(&restore(v6, &rules)).translated();
+        let scenario = Scenario::new("", NET, "").commands(&restore(v6, &rules));
         // What they remember has one name for several rules.
         !line.contains("hashlimit") && is_alike(line) && penstock::translated(&scenario).is_ok()
     };

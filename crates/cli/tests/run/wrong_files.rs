@@ -39,8 +39,8 @@ const CASES: &[(&str, &str, &[&str])] = &[
     ("rules", "xt.nft", &["`iptables-save | penstock translate -` prints them"]),
     ("rules", "cut.nft", &["cut.nft:", "Error: syntax error"]),
     // Captures.
-    ("read", "missing", &["Error: missing: byte 0: No such file"]),
-    ("read", "directory", &["Error: directory: byte 0: Is a directory"]),
+    ("read", "missing", &["Error: missing: No such file"]),
+    ("read", "directory", &["Error: directory: Is a directory"]),
     ("read", "empty", &["Error: empty: byte 0: the file is empty"]),
     (
         "read",

@@ -2,9 +2,10 @@
 
 //! Matches of connections (`xt_conntrack.c`, `xt_state.c`, `xt_helper.c`).
 
-use super::{Found, one, protocol};
+use super::{Found, one};
 use crate::args::{Args, Opt, interval, number, range};
-use crate::rule::{Cond, Rule};
+use crate::context::{Cond, Rule};
+use crate::protocol::protocol;
 use crate::words::quoted;
 
 /// States of packets, and those of the translation of connections.

@@ -6,7 +6,7 @@
 use super::{Found, one};
 use crate::Family;
 use crate::args::{Args, Opt, interval, masked, number, range};
-use crate::rule::{Cond, Rule};
+use crate::context::{Cond, Rule};
 
 /// A match of a port. Names of services go on as they are.
 fn port(protocol: &str, field: &str, opt: &Opt) -> Result<Cond, String> {

@@ -5,7 +5,7 @@
 
 use super::{Found, one};
 use crate::args::{Args, interval, masked, number, range};
-use crate::rule::{Cond, Rule};
+use crate::context::{Cond, Rule};
 
 /// The length from the network header on.
 pub fn length(args: &mut Args) -> Found {
@@ -172,7 +172,7 @@ pub fn set(rule: &mut Rule<'_>, args: &mut Args) -> Found {
     let [name, fields] = &opt.values[..] else {
         return Err("--match-set has a name and fields".to_owned());
     };
-    let used = rule.place.sets.used(name, fields, rule)?;
+    let used = rule.place.sets.used(name, fields, rule.place.family)?;
     rule.sets.insert(used.name.clone(), used.declaration);
     one(format!("{}{} {}@{}", used.before, used.key, opt.op(), used.name))
 }

@@ -4,7 +4,8 @@
 
 use super::Found;
 use crate::args::{Args, number};
-use crate::rule::{Cond, Rule};
+use crate::context::{Cond, Rule};
+use crate::words::name_of;
 
 /// The unit of a rate in the words of nft, and its seconds.
 fn rate(text: &str) -> Result<(u32, &'static str, u32), String> {
@@ -84,7 +85,7 @@ pub fn hashlimit(rule: &mut Rule<'_>, args: &mut Args) -> Found {
         keys.push(key);
         types.push(kind);
     }
-    let set = format!("hashlimit-{}", word(&name));
+    let set = format!("hashlimit-{}", name_of(&name));
     let kind = types.join(" . ");
     rule.sets.insert(
         set.clone(),
@@ -112,12 +113,6 @@ fn masked(ip: &str, field: &str, len: Option<&str>) -> Result<String, String> {
         _ => return Err("there is no such mask".to_owned()),
     };
     Ok(format!("{ip} {field} & {mask}"))
-}
-
-/// A name that nft takes.
-pub fn word(name: &str) -> String {
-    let replaced = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-    name.chars().map(replaced).collect()
 }
 
 /// How many connections an address has.
