@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, capture, completion, confirm, down, exec, monitor, net, nft, run, show, top, trace,
-    translate, up,
+    bench, capture, completion, confirm, down, exec, monitor, net, nft, run, show, test, top,
+    trace, translate, up,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 16] = [
+pub const COMMANDS: [Command; 17] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -39,6 +39,13 @@ pub const COMMANDS: [Command; 16] = [
         sections: &trace::options::SECTIONS,
         operands: Values::Any,
         main: |args| trace::main(args),
+    },
+    Command {
+        name: "test",
+        about: "run tests of a ruleset: packets, and what is to become of them",
+        sections: &test::options::SECTIONS,
+        operands: Values::Files,
+        main: |args| test::main(args),
     },
     Command {
         name: "translate",
@@ -190,6 +197,7 @@ mod tests {
             ("capture", include_str!("../../../man/penstock-capture.8")),
             ("top", include_str!("../../../man/penstock-top.8")),
             ("exec", include_str!("../../../man/penstock-exec.1")),
+            ("test", include_str!("../../../man/penstock-test.1")),
         ] {
             let command = COMMANDS.iter().find(|c| c.name == name).expect(name);
             pages.push((name, text, command.options().collect()));

@@ -33,6 +33,7 @@ use port::super_packet;
 pub use port::{Entering, InputPort, Source};
 pub use read::{Captures, Read};
 pub use recent::Recent;
+pub use untranslate::tuple_of;
 
 /// Opens a capture. The error says also what else the file may be.
 pub fn open(file: &Path) -> Result<Capture, String> {
