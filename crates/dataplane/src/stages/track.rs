@@ -56,7 +56,9 @@ impl<S: Sink> Worker<'_, S> {
             let (input, output) = crate::hooks::devices(context.hook, packet);
             let place = Place { family: context.family, table: "", chain: "", rule: None };
             let (input, output) = (self.net.link(input), self.net.link(output));
-            self.sink.log(&LogRecord { log: &log, place, context, input, output }, packet);
+            let ports = self.bridge_ports(packet);
+            let record = LogRecord { log: &log, place, context, input, output, ports };
+            self.sink.log(&record, packet);
         }
     }
 
