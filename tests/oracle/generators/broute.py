@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adds `meta mark 7 meta broute set 1` to the chain `route` of the table `bridge broute`."""
+"""Adds `meta mark 7 meta broute set 1` to the chain `routing` of the table `bridge broute`."""
 import socket
 import struct
 
@@ -39,7 +39,7 @@ def data(value):
 
 rule = b"".join([
     attribute(1, b"broute\0"),
-    attribute(2, b"route\0"),
+    attribute(2, b"routing\0"),
     nested(
         4,
         expression(b"meta", number(2, META_MARK), number(1, 1)),

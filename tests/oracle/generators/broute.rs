@@ -9,7 +9,7 @@ use penstock_testkit::Chance;
 use crate::random::bridge;
 use crate::scenario::Scenario;
 
-/// Adds `meta mark 7 meta broute set 1` to the chain `route` of the table `bridge broute`.
+/// Adds `meta mark 7 meta broute set 1` to the chain `routing` of the table `bridge broute`.
 const PROGRAM: &str = include_str!("broute.py");
 
 const MATCHES: [&str; 8] = [
@@ -34,14 +34,14 @@ pub fn scenario(seed: u64) -> Scenario {
         .collect();
     s.rules += &format!(
         "table bridge broute {{
-	chain mark {{
+	chain marking {{
 		type filter hook prerouting priority {mark};
 {lines}	}}
-	chain route {{
+	chain routing {{
 		type filter hook prerouting priority {route};
 		counter
 	}}
-	chain last {{
+	chain final {{
 		type filter hook prerouting priority 300;
 		counter
 	}}
