@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Bridges of which rules take frames to be routed (`meta broute set 1`), by chance. nft 1.0.6 does
-//! not know the key: both sides get the rule from a program that writes its netlink message.
+//! not know the key: both sides get the rule from a program that writes its netlink message, and
+//! the kernel's goes before nft would list it.
 
 use fastrand::Rng;
 use penstock_testkit::Chance;
@@ -34,13 +35,14 @@ pub fn scenario(seed: u64) -> Scenario {
         .collect();
     s.rules += &format!(
         "table bridge broute {{
+	chain routing {{
+		type filter hook prerouting priority {route};
+	}}
+}}
+table bridge around {{
 	chain marking {{
 		type filter hook prerouting priority {mark};
 {lines}	}}
-	chain routing {{
-		type filter hook prerouting priority {route};
-		counter
-	}}
 	chain final {{
 		type filter hook prerouting priority 300;
 		counter
@@ -61,5 +63,6 @@ table inet t {{
 }}
 "
     );
+    s.unlisted = "delete table bridge broute".into();
     s.commands(&format!("/usr/bin/python3 - <<'END'\n{PROGRAM}END\n"))
 }

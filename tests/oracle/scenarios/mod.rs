@@ -10,6 +10,7 @@ mod log;
 mod proxy;
 mod queue;
 pub mod sctp;
+mod selftest;
 mod tunnel;
 mod tunnel_errors;
 mod vlan;
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Scenario> {
         log::all(),
         proxy::all(),
         sctp::all(),
+        selftest::all(),
     ]
     .concat()
 }
