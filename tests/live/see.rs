@@ -100,9 +100,9 @@ fn rates_are_seen_live_and_in_a_file() {
         .unwrap();
     net.ok(&net.a, "ping -i 0.02 -c 100 -W 2 198.18.1.2");
     let stages = String::from_utf8(stages.wait_with_output().unwrap().stdout).unwrap();
-    for stage in
-        ["rule or stage", "inet t f handle 4", "frames received from devices", "frames sent"]
-    {
+    let rule =
+        format!("inet t f handle 4 at {}:6: icmp type", net.directory.join("rules.nft").display());
+    for stage in ["rule or stage", &*rule, "frames received from devices", "frames sent"] {
         assert!(stages.contains(stage), "{stage}: {stages}");
     }
     net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2");
