@@ -37,6 +37,8 @@ pub struct Scenario {
     pub at_once: bool,
     /// Sysctls that differ from what they are by default, as `sysctl -w` names them.
     pub sysctls: Vec<(String, u32)>,
+    /// Commands for nft(8) in the kernel before it lists the rules: what it cannot list goes.
+    pub unlisted: String,
     /// Programs that serve it, and what else there is around it.
     pub services: Services,
 }
@@ -56,6 +58,7 @@ impl Scenario {
                 .iter()
                 .any(|w| rules.contains(w)),
             sysctls: vec![],
+            unlisted: String::new(),
             services: Services::default(),
         }
     }

@@ -6,6 +6,7 @@
 pub mod bridges;
 mod frames;
 mod lines;
+pub mod ports;
 
 use std::process::{Command, Stdio};
 

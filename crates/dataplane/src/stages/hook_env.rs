@@ -284,7 +284,9 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
         let Some(place) = chain_place(image, self.entry.chain) else { return };
         let net = self.worker.net;
         let context = self.context;
-        let record = LogRecord { log, place, context, input: net.link(iif), output: net.link(oif) };
+        let (input, output) = (net.link(iif), net.link(oif));
+        let ports = self.worker.bridge_ports(packet);
+        let record = LogRecord { log, place, context, input, output, ports };
         self.worker.sink.log(&record, packet);
     }
 

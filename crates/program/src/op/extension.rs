@@ -75,6 +75,8 @@ pub enum Extension {
     Time(Times),
     /// A program of classic BPF returns anything but 0.
     Bpf(BpfProgram),
+    /// The ports of a bridge that the packet came and leaves by.
+    Physdev(Physdev),
     /// The connection is of a node of a cluster.
     Cluster(Cluster),
     /// IPsec transformations that the packet came or goes through.
@@ -101,6 +103,43 @@ pub enum Extension {
         /// What becomes of the request then; `None` if the rule continues.
         verdict: Option<LinkedVerdict>,
     },
+}
+
+/// What is asked of the ports of a bridge (`struct xt_physdev_info`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Physdev {
+    /// The port that it came by.
+    pub arrived: PortName,
+    /// The port that it leaves by.
+    pub leaves: PortName,
+    /// Which of [`Physdev::ALL`] is asked.
+    pub asked: u8,
+    /// The results that are inverted.
+    pub inverted: u8,
+}
+
+impl Physdev {
+    /// The name of the port that it came by.
+    pub const IN: u8 = 1;
+    /// The name of the port that it leaves by.
+    pub const OUT: u8 = 2;
+    /// Whether it is bridged.
+    pub const BRIDGED: u8 = 4;
+    /// Whether it came by a port.
+    pub const IS_IN: u8 = 8;
+    /// Whether it leaves by a port.
+    pub const IS_OUT: u8 = 16;
+    /// All of these.
+    pub const ALL: u8 = 31;
+}
+
+/// A device's name padded with zeros, and which of its bits count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortName {
+    /// The name.
+    pub name: [u8; 16],
+    /// Its bits that count.
+    pub mask: [u8; 16],
 }
 
 /// Nodes of a cluster, each of which sees all packets.
@@ -305,6 +344,7 @@ impl Extension {
             | Extension::Search(_)
             | Extension::Time(_)
             | Extension::Bpf(_)
+            | Extension::Physdev(_)
             | Extension::Cluster(_)
             | Extension::Policy(_)
             | Extension::Recent(_)

@@ -460,7 +460,7 @@ fn extension(extension: &Extension) -> Info {
         Extension::Ttl(_) => does(Effect::Bytes).burst_safe(true),
         Extension::U32(_) | Extension::Search(_) => does(Effect::None),
         Extension::Time(_) => does(Effect::Outside).only_breaks(),
-        Extension::Bpf(_) | Extension::Policy(_) => does(Effect::None),
+        Extension::Bpf(_) | Extension::Policy(_) | Extension::Physdev(_) => does(Effect::None),
         Extension::ArpReply { .. } => does(Effect::Outside),
         // It may change the packet's type.
         Extension::Cluster(_) | Extension::Template { .. } => does(Effect::Metadata),

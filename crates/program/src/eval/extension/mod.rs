@@ -58,6 +58,7 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
             Step::unless(!look::is_now(times, env.wall_time(packet.meta.time) / 1_000_000_000))
         }
         Extension::Bpf(program) => outside::bpf(program, packet),
+        Extension::Physdev(asked) => Step::unless(!outside::physdev(asked, packet, env)),
         Extension::Cluster(cluster) => outside::cluster(cluster, packet, env),
         Extension::Policy(policy) => outside::policy(policy, packet, env),
         Extension::Recent(rule) => remember::recent(rule, packet, env),

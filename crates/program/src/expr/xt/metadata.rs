@@ -11,7 +11,7 @@ use super::part::{
 };
 use super::{Given, Lowering};
 use crate::Family;
-use crate::op::{Extension, Search, Times, WordStep, WordTest, Words};
+use crate::op::{Extension, Physdev, PortName, Search, Times, WordStep, WordTest, Words};
 use crate::operand::{
     CmpOp, FIB_DADDR, FIB_IIF, FIB_OIF, FIB_SADDR, FibResult, MetaKey, PayloadBase,
 };
@@ -106,12 +106,16 @@ pub fn owner(given: &Given<'_>) -> Lowering {
     Ok(vec![Part::AnyOf { of: vec![vec![no_socket], owned], inverted: false }])
 }
 
-/// `struct xt_physdev_info`. Packets of bridges do not pass chains of IP, so no packet has ports:
-/// it matches if all that is asked is inverted.
+/// `struct xt_physdev_info`
 pub fn physdev(given: &Given<'_>) -> Lowering {
-    const ALL: u8 = 0x1f;
-    let (inverted, asked) = (given.info.u8(64), given.info.u8(65));
-    Ok(if asked & !inverted & ALL == 0 { vec![] } else { vec![never()] })
+    let info = given.info;
+    let port = |at| PortName { name: info.bytes(at), mask: info.bytes(at + 16) };
+    Ok(vec![own(Extension::Physdev(Physdev {
+        arrived: port(0),
+        leaves: port(32),
+        inverted: info.u8(64),
+        asked: info.u8(65),
+    }))])
 }
 
 /// `struct xt_addrtype_info_v1`
