@@ -30,6 +30,7 @@ use super::names::ChildNames;
 use super::protocol::{ANSWER, Answer, Ask, Call, Task};
 use super::recorder::{Delivery, Recorder};
 use super::sandbox;
+use super::verdicts::Verdicts;
 use crate::config::Config;
 use crate::control::protocol::Message;
 use crate::control::{CaptureCall, Client, ClientFiles, NftCall, PATIENCE, Rights, Source};
@@ -61,6 +62,8 @@ pub(super) struct Child<'c> {
     pub(super) changed: Cell<bool>,
     /// What happened to connections, and the client has yet to be told.
     pub(super) kept: RefCell<Kept>,
+    /// How verdicts about packets are asked.
+    pub(super) verdicts: Verdicts,
 }
 
 /// A session and what it asks.
@@ -107,6 +110,7 @@ pub(super) fn serve(
         mirror,
         changed: Cell::new(false),
         kept: RefCell::default(),
+        verdicts: Verdicts::default(),
     });
     let said = match child.run(confined) {
         Ok(End::Status(status)) => client.say(&Message::Exit(status)),
