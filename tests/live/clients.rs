@@ -100,8 +100,21 @@ fn iptables_rules_are_in_force() {
     exec(&net, "iptables-nft -Z");
     exec(&net, "iptables-nft -R FORWARD 1 -p icmp -s 198.18.0.3 -j DROP");
     assert!(passes(&net));
+    let policy = |net: &Net| {
+        let listed = exec(net, "iptables-nft -L FORWARD -v -n -x");
+        listed.lines().next().unwrap_or_default().to_owned()
+    };
     exec(&net, "iptables-nft -P FORWARD DROP");
+    exec(&net, "iptables-nft -Z FORWARD");
+    assert_eq!(policy(&net), "Chain FORWARD (policy DROP 0 packets, 0 bytes)");
     assert!(!passes(&net));
+    assert_eq!(policy(&net), "Chain FORWARD (policy DROP 2 packets, 168 bytes)");
+    let saved = exec(&net, "iptables-nft-save -c -t filter");
+    assert!(saved.contains(":FORWARD DROP [2:168]"), "{saved}");
+    net.ok(&net.r, "$PENSTOCK nft add table inet more");
+    assert_eq!(policy(&net), "Chain FORWARD (policy DROP 2 packets, 168 bytes)");
+    exec(&net, "iptables-nft -Z");
+    assert_eq!(policy(&net), "Chain FORWARD (policy DROP 0 packets, 0 bytes)");
     let saved = exec(&net, "iptables-nft-save -t filter");
     assert!(saved.contains("-A FORWARD -s 198.18.0.3/32 -p icmp -j DROP"), "{saved}");
     exec(&net, "iptables-nft -P FORWARD ACCEPT");

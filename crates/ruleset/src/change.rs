@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use penstock_program::expr::{Expr, ObjectType};
+use penstock_program::expr::{Counter, Expr, ObjectType};
 use penstock_sets::{Description, Element, ElementList};
 
 use crate::model::*;
@@ -171,6 +171,9 @@ pub struct NewChain {
     pub base: Option<NewBase>,
     /// `Some(true)` accept; `None` the default or unchanged.
     pub policy_accept: Option<bool>,
+    /// Packets that the policy of a base chain decides on are counted, from these values on; `None`
+    /// not, or as before.
+    pub counter: Option<Counter>,
     /// Bound to the next rule that jumps to it (`NFT_CHAIN_BINDING`).
     pub anonymous: bool,
     /// Devices are to run it themselves; a chain that is there stays as it is without.

@@ -251,6 +251,7 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
             first,
             end: image.rules.len() as u32,
             policy_accept: chain.base.as_ref().map(|b| b.policy_accept),
+            policy_counter: chain.counter.clone(),
             lookup,
         });
         if let Some(base) = &chain.base {

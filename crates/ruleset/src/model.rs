@@ -80,6 +80,9 @@ pub struct Chain {
     pub handle: u64,
     /// `None` for regular chains.
     pub base: Option<BaseChain>,
+    /// Live state of the counter of the packets that the policy of a base chain decides on
+    /// (`NFTA_CHAIN_COUNTERS`); shared between generations.
+    pub counter: Option<Arc<penstock_program::State>>,
     /// Bound to one rule (implicit chain, `jump { … }`).
     pub anonymous: bool,
     /// The language's.

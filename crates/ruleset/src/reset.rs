@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use penstock_program::State;
 use penstock_program::expr::{Expr, ObjectType};
 use penstock_sets::ElementRef;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,8 @@ pub enum What {
     Rules(Option<Arc<str>>, Option<u64>),
     /// Elements of a set, or those with these keys.
     Elements(Arc<str>, Option<Vec<ElementKey>>),
+    /// Counters of policies of base chains.
+    Policies,
 }
 
 /// Whether a program changes what it is asked of: such state is what `reset` zeroes.
@@ -62,6 +65,11 @@ impl Reset {
             && of.as_ref().is_none_or(|name| *name == chain.name)
             && handle.is_none_or(|handle| handle == rule.handle)
             && has_state(&rule.exprs)
+    }
+
+    /// Whether it names the counters of policies of a table.
+    pub(crate) fn names_policies(&self, table: &Table) -> bool {
+        self.what == What::Policies && self.names(table)
     }
 
     /// Whether it names the element.
@@ -103,6 +111,7 @@ impl Generation {
                         || set.elements().iter_unordered().any(|e| !e.value.exprs().is_empty())
                 })
             }
+            What::Policies => table.chains.iter().any(|chain| chain.counter.is_some()),
         })
     }
 
@@ -113,6 +122,11 @@ impl Generation {
                 object.reset(now);
             }
             for chain in &table.chains {
+                if what.names_policies(table)
+                    && let Some(State::Counter(counter)) = chain.counter.as_deref()
+                {
+                    counter.reset();
+                }
                 for rule in chain.rules.iter().filter(|rule| what.names_rule(table, chain, rule)) {
                     rule.reset(now);
                 }
@@ -133,6 +147,7 @@ impl Generation {
             let mut rules = table.chains.iter().flat_map(|chain| &chain.rules);
             table.objects.iter().filter_map(|o| o.snapshot(now).as_expr()).any(|e| counts(&e))
                 || rules.any(|rule| rule.snapshot(now).iter().any(counts))
+                || table.chains.iter().filter_map(|c| c.counted()).any(|c| c.packets | c.bytes != 0)
                 || table.sets.iter().any(|set| {
                     let elements = set.elements();
                     elements.iter_unordered().any(|e| e.value.snapshot(now).iter().any(counts))
@@ -146,6 +161,7 @@ impl Generation {
         all(What::Objects(ObjectType::Counter, None));
         all(What::Objects(ObjectType::Quota, None));
         all(What::Rules(None, None));
+        all(What::Policies);
         for table in &self.tables {
             for set in &table.sets {
                 let what = What::Elements(set.name.clone(), None);
