@@ -19,6 +19,7 @@
 //! assert_eq!(answers.datagrams.len(), 1);
 //! ```
 
+mod accounts;
 mod backend;
 mod batch;
 mod client;

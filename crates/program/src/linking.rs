@@ -61,6 +61,11 @@ pub trait Names {
     fn object(&self, kind: ObjectType, name: &str) -> Option<&Stateful>;
     /// A flowtable.
     fn flowtable(&self, name: &str) -> Option<FlowtableIndex>;
+    /// An account, which is in no table.
+    fn account(&self, name: &str) -> Option<Arc<State>> {
+        let _ = name;
+        None
+    }
 }
 
 /// Why a rule could not be linked.
@@ -74,7 +79,7 @@ pub enum LinkReason {
     Malformed(&'static str),
     /// A chain, set or object that is not there.
     Unknown {
-        /// `chain`, `set`, `object` or `flowtable`.
+        /// `chain`, `set`, `object`, `flowtable` or `account`.
         what: &'static str,
         /// Its name.
         name: Arc<str>,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use penstock_program::expr::{Counter, Expr, ObjectType};
 use penstock_sets::{Description, Element, ElementList};
 
+use crate::globals::GlobalChange;
 use crate::model::*;
 
 /// How to treat what is there or not there already.
@@ -149,6 +150,8 @@ pub enum Change {
         devices: Vec<Arc<str>>,
         destroy: bool,
     },
+    /// Objects that are in no table.
+    Global(GlobalChange),
     /// The changes after it come from the netlink socket with this port id. A batch begins with
     /// 0, which may change the tables of all owners, and makes none that have one.
     Sender {

@@ -36,6 +36,7 @@ pub mod content;
 pub mod ct_helper;
 mod element;
 pub mod error;
+pub mod globals;
 pub mod link;
 mod live;
 pub mod model;

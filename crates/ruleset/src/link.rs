@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Errno;
 use crate::ct_helper;
+use crate::globals::Globals;
 use crate::model::*;
 use crate::needs::{self, Needs};
 pub use error::{ErrorPlace, LinkError};
@@ -174,7 +175,7 @@ impl Linked {
             if table.dormant {
                 continue;
             }
-            link_table(table, self, &mut linked)?;
+            link_table(table, &generation.globals, self, &mut linked)?;
         }
         linked.needs.complete();
         Ok(linked)
@@ -182,7 +183,12 @@ impl Linked {
 }
 
 /// Links a table that is not dormant, to the end of the image; takes over what has not changed.
-fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Result<(), LinkError> {
+fn link_table(
+    table: &Arc<Table>,
+    globals: &Globals,
+    before: &Linked,
+    linked: &mut Linked,
+) -> Result<(), LinkError> {
     let Linked { image, ct_objects, flowtables, .. } = linked;
     let index = TableIndex(image.tables.len() as u32);
     image.tables.push(LinkedTable {
@@ -206,7 +212,8 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
     let mut needs = Vec::with_capacity(table.chains.len());
     let missing_helpers = missing_helpers(table);
     let sets = RefCell::default();
-    let resolver = Resolver { table, before, chains, objects, flowtables, missing_helpers, sets };
+    let resolver =
+        Resolver { table, globals, before, chains, objects, flowtables, missing_helpers, sets };
     for (number, chain) in table.chains.iter().enumerate() {
         let at = ChainIndex((first + number) as u32);
         let first = image.rules.len() as u32;
@@ -365,6 +372,7 @@ fn numbers_after(old: &[Arc<Rule>], new: &[Arc<Rule>]) -> Option<Vec<Option<u32>
 /// The names of one table.
 struct Resolver<'a> {
     table: &'a Table,
+    globals: &'a Globals,
     before: &'a Linked,
     chains: HashMap<&'a str, ChainIndex>,
     objects: HashMap<&'a str, Vec<(ObjectType, Stateful)>>,
@@ -419,6 +427,10 @@ impl Names for Resolver<'_> {
 
     fn flowtable(&self, name: &str) -> Option<FlowtableIndex> {
         self.flowtables.get(name).copied()
+    }
+
+    fn account(&self, name: &str) -> Option<Arc<State>> {
+        self.globals.account(name).map(|account| account.state.clone())
     }
 }
 

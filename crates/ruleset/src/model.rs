@@ -8,6 +8,8 @@ use std::sync::Arc;
 use penstock_program::expr::Expr;
 pub use penstock_program::{ChainType, Family, Hook};
 
+use crate::globals::Globals;
+
 pub use crate::element::{ElementData, ElementExtras, ElementValue, MapData};
 pub use crate::set::Set;
 pub use crate::userdata::UserData;
@@ -19,6 +21,8 @@ pub struct Generation {
     pub id: u32,
     /// All tables.
     pub tables: Vec<Arc<Table>>,
+    /// What is in no table.
+    pub globals: Arc<Globals>,
 }
 
 /// A table and all that is in it, each kind in order of creation.

@@ -11,6 +11,7 @@ use std::fmt;
 
 use penstock_sets::Element;
 
+use crate::globals::{GlobalChange, NewAccount};
 use crate::model::{ElementData, ElementValue};
 use crate::{Change, Errno};
 
@@ -147,6 +148,10 @@ fn element(element: &Element<ElementValue>) -> Sound {
 fn is_sound(change: &Change) -> Sound {
     match change {
         Change::Sender { .. } | Change::Closed { .. } => Ok(()),
+        Change::Global(
+            GlobalChange::AddAccount(NewAccount { name: account, .. })
+            | GlobalChange::DeleteAccount(account),
+        ) => name(account),
         Change::AddTable { name: table, userdata: kept, .. } => {
             name(table).and_then(|()| userdata(kept))
         }

@@ -9,6 +9,7 @@ use penstock_program::expr::{Expr, ObjectType};
 use penstock_sets::ElementRef;
 use serde::{Deserialize, Serialize};
 
+use crate::globals::Account;
 use crate::model::{Chain, ElementValue, Family, Generation, Object, Rule, Set, Table};
 
 /// First and last key of an element; an empty one is the catch-all's.
@@ -36,6 +37,8 @@ pub enum What {
     Elements(Arc<str>, Option<Vec<ElementKey>>),
     /// Counters of policies of base chains.
     Policies,
+    /// The account of a name, or all; family and table do not matter.
+    Accounts(Option<Arc<str>>),
 }
 
 /// Whether a program changes what it is asked of: such state is what `reset` zeroes.
@@ -67,6 +70,12 @@ impl Reset {
             && has_state(&rule.exprs)
     }
 
+    /// Whether it names the account.
+    pub(crate) fn names_account(&self, account: &Account) -> bool {
+        let What::Accounts(of) = &self.what else { return false };
+        of.as_ref().is_none_or(|name| *name == account.name)
+    }
+
     /// Whether it names the counters of policies of a table.
     pub(crate) fn names_policies(&self, table: &Table) -> bool {
         self.what == What::Policies && self.names(table)
@@ -96,6 +105,9 @@ impl Generation {
     /// objects, and elements of sets that rules change. All else is the same in each copy of the
     /// generation.
     pub fn is_live(&self, what: &Reset) -> bool {
+        if let What::Accounts(_) = what.what {
+            return !self.globals.accounts.is_empty();
+        }
         self.tables.iter().filter(|table| what.names(table)).any(|table| match &what.what {
             What::Objects(..) => {
                 table.objects.iter().any(|o| what.names_object(table, o) && o.state.is_some())
@@ -112,11 +124,15 @@ impl Generation {
                 })
             }
             What::Policies => table.chains.iter().any(|chain| chain.counter.is_some()),
+            What::Accounts(_) => false,
         })
     }
 
     /// Sets to zero what is named, at time `now` (ns).
     pub fn reset(&self, what: &Reset, now: u64) {
+        for account in self.globals.accounts.iter().filter(|a| what.names_account(a)) {
+            account.reset();
+        }
         for table in &self.tables {
             for object in table.objects.iter().filter(|o| what.names_object(table, o)) {
                 object.reset(now);

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::NewSet;
 use crate::content::Content;
+use crate::globals::{ACCOUNT_NAME_MAX, Account, Globals, NewAccount};
 use crate::live::{state_of, states_of};
 use crate::model::{
     BaseChain, Chain, ElementExtras, ElementValue, Family, Flowtable, Generation, MapData, Object,
@@ -66,6 +67,7 @@ struct SavedTable {
 struct Rest {
     owners: Vec<Owner>,
     policies: Vec<Policy>,
+    accounts: Vec<NewAccount>,
 }
 
 /// Of a table that has one.
@@ -246,7 +248,9 @@ impl Ruleset {
         let no_ruleset =
             |why: &str| broken(&format!("what was read up to here is no ruleset: {why}"));
         let tables = tables.map_err(no_ruleset)?;
-        let generation = Generation { id: saved.id, tables };
+        let globals =
+            rest.globals().ok_or_else(|| no_ruleset("there cannot be such an account"))?;
+        let generation = Generation { id: saved.id, tables, globals: Arc::new(globals) };
         Ruleset::admit(generation, saved.last_table_handle).map_err(|why| no_ruleset(&why))
     }
 }
@@ -265,18 +269,25 @@ impl Rest {
         Rest {
             owners: owned.map(|t| Owner { table: t.handle, port: t.owner }).collect(),
             policies: policies.collect(),
+            // Rules that are saved may name any of them.
+            accounts: generation.globals.accounts.iter().map(|a| kept.account(a)).collect(),
         }
     }
 
     fn append(&self, bytes: Vec<u8>) -> Vec<u8> {
-        if self.owners.is_empty() && self.policies.is_empty() {
-            return bytes;
+        fn list<T: Serialize>(list: &[T], bytes: Vec<u8>) -> Vec<u8> {
+            postcard::to_extend(list, bytes).unwrap_or_default()
         }
-        let bytes = postcard::to_extend(&self.owners, bytes).unwrap_or_default();
-        if self.policies.is_empty() {
-            return bytes;
-        }
-        postcard::to_extend(&self.policies, bytes).unwrap_or_default()
+        let Rest { owners, policies, accounts } = self;
+        let lists = match (owners.len(), policies.len(), accounts.len()) {
+            (0, 0, 0) => 0,
+            (_, 0, 0) => 1,
+            (_, _, 0) => 2,
+            _ => 3,
+        };
+        let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
+        let bytes = if lists > 1 { list(policies, bytes) } else { bytes };
+        if lists > 2 { list(accounts, bytes) } else { bytes }
     }
 
     fn read(reader: &mut Reader<'_>, is_end: impl Fn() -> bool) -> postcard::Result<Self> {
@@ -287,7 +298,23 @@ impl Rest {
         if !is_end() {
             rest.policies = Vec::deserialize(&mut *reader)?;
         }
+        if !is_end() {
+            rest.accounts = Vec::deserialize(&mut *reader)?;
+        }
         Ok(rest)
+    }
+
+    /// What is in no table; `None` for accounts that there cannot be.
+    fn globals(&self) -> Option<Globals> {
+        let mut globals = Globals::default();
+        for new in &self.accounts {
+            let wrong = new.name.is_empty() || new.name.len() > ACCOUNT_NAME_MAX;
+            if wrong || globals.account(&new.name).is_some() {
+                return None;
+            }
+            globals.accounts.push(new.clone().into());
+        }
+        Some(globals)
     }
 
     /// Gives a table its owner, and its chains their counters.
@@ -396,6 +423,14 @@ impl Kept<'_> {
         self.named.is_none_or(|named| named.iter().any(holds))
     }
 
+    fn account(&self, account: &Account) -> NewAccount {
+        let now = account.snapshot();
+        if self.resets.iter().any(|reset| reset.names_account(account)) {
+            account.reset();
+        }
+        now
+    }
+
     fn has_table(&self, table: &Table) -> bool {
         self.has(|named| named.names(table))
     }
@@ -407,6 +442,8 @@ impl Kept<'_> {
                 && match &named.what {
                     What::Rules(of, _) => of.as_ref().is_none_or(|name| *name == chain.name),
                     What::Objects(..) => true,
+                    // They are listed with the number of their uses.
+                    What::Accounts(_) => chain.rules.iter().any(|r| r.accounts().next().is_some()),
                     What::Elements(..) | What::Policies => false,
                 }
         })
@@ -419,7 +456,7 @@ impl Kept<'_> {
                 && match &named.what {
                     What::Elements(of, _) => *of == set.name,
                     What::Objects(..) => matches!(set.data, Some(MapData::Object(_))),
-                    What::Rules(..) | What::Policies => false,
+                    What::Rules(..) | What::Policies | What::Accounts(_) => false,
                 }
         })
     }

@@ -85,6 +85,8 @@ pub enum Extension {
     Hashlimit(GroupRule),
     /// Connections of an address.
     Connlimit(ConnectionsOf),
+    /// Counts in an account; breaks if that is within its quota.
+    Account(Arc<State>),
     /// Gives a connection that is yet to begin a helper and a zone.
     Template {
         /// Name of the helper.
@@ -310,6 +312,7 @@ impl Extension {
             | Extension::Recent(_)
             | Extension::Hashlimit(_)
             | Extension::Connlimit(_)
+            | Extension::Account(_)
             | Extension::Template { .. }
             | Extension::ArpReply { .. } => Vec::new(),
         }

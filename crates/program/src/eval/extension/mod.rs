@@ -63,6 +63,7 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         Extension::Recent(rule) => remember::recent(rule, packet, env),
         Extension::Hashlimit(rule) => remember::hashlimit(rule, packet),
         Extension::Connlimit(rule) => remember::connlimit(rule, packet, env),
+        Extension::Account(state) => remember::account(state, packet),
         Extension::ArpReply { address, verdict } => {
             match (outside::arp_reply(*address, packet, env), verdict) {
                 (true, Some(verdict)) => Step::Verdict(*verdict),

@@ -108,6 +108,13 @@ impl Xt {
     }
 }
 
+impl Xt {
+    /// Name of the account that it counts in: a match `nfacct`.
+    pub fn account(&self) -> Option<&str> {
+        remembered::account_of(self)
+    }
+}
+
 impl fmt::Display for Xt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

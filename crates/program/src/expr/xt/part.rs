@@ -32,6 +32,8 @@ pub enum Part {
     Op(Op),
     /// An operation that needs the extension's state, if that is of the kind.
     Stateful(Box<Make>),
+    /// Counts in the account of a name.
+    Account(Arc<str>),
     /// Nothing but that fragments are put together before.
     Defrag,
     /// Nothing but that connections are tracked.
@@ -60,6 +62,7 @@ impl fmt::Debug for Part {
             Part::Vm(expr) => write!(f, "[ {expr} ]"),
             Part::Op(op) => op.fmt(f),
             Part::Stateful(_) => f.write_str("Stateful"),
+            Part::Account(name) => f.debug_tuple("Account").field(name).finish(),
             Part::Defrag => f.write_str("Defrag"),
             Part::Tracks => f.write_str("Tracks"),
             Part::AnyOf { of, inverted } => {
@@ -85,6 +88,10 @@ impl Part {
             Part::Vm(expr) => return expr.link(linking).map(Some),
             Part::Op(op) => return Ok(Some(op.clone())),
             Part::Stateful(make) => make(linking.state()?).ok_or(NO_STATE)?,
+            Part::Account(name) => {
+                let unknown = || LinkReason::Unknown { what: "account", name: name.clone() };
+                Extension::Account(linking.names.account(name).ok_or_else(unknown)?)
+            }
             Part::Defrag | Part::Tracks => return Ok(None),
             Part::AnyOf { of, inverted } => Extension::AnyOf {
                 of: of.iter().map(|list| link(list, linking)).collect::<Result<_, _>>()?,
@@ -103,7 +110,7 @@ impl Part {
     pub fn needs(&self, family: Family, needs: &mut Needs) {
         match self {
             Part::Vm(expr) => expr.needs(family, needs),
-            Part::Op(_) | Part::Stateful(_) => {}
+            Part::Op(_) | Part::Stateful(_) | Part::Account(_) => {}
             Part::Defrag => needs.defrag.add(family),
             Part::Tracks => needs.track(family),
             Part::AnyOf { of, .. } => of.iter().flatten().for_each(|p| p.needs(family, needs)),
