@@ -128,6 +128,38 @@ fn iptables_rules_are_in_force() {
 }
 
 #[test]
+fn accounts_count_and_are_shared() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("iptables-nft") || !net.has("nfacct") {
+        return;
+    }
+    net.up("r0 r1");
+    let exec = |net: &Net, line: &str| net.ok(&net.r, &format!("$PENSTOCK exec -- {line}"));
+    exec(&net, "nfacct add echo");
+    exec(&net, "nfacct add few packet 3");
+    exec(&net, "iptables-nft -A FORWARD -p icmp -m nfacct --nfacct-name echo");
+    exec(&net, "iptables-nft -A FORWARD -p icmp -m nfacct --nfacct-name few -j DROP");
+    let (done, said) = net.run(&net.r, "$PENSTOCK exec -- nfacct del echo");
+    assert!(!done && said.contains("Device or resource busy"), "{said}");
+    assert!(passes(&net));
+    assert!(!passes(&net));
+    let listed = exec(&net, "nfacct list");
+    // Two requests and two answers, of which the last is over the quota; then two requests.
+    let packets = 6;
+    let counted = |packets: u64| format!("pkts = {packets:020}, bytes = {:020}", packets * 84);
+    assert!(listed.contains(&format!("{{ {} }} = echo;", counted(packets))), "{listed}");
+    assert!(listed.contains("mode = packet, overquota = yes } = few;"), "{listed}");
+    // A commit leaves the values as they are.
+    net.ok(&net.r, "$PENSTOCK nft add table inet more");
+    let reset = exec(&net, "nfacct get echo reset");
+    assert!(reset.contains(&counted(packets)), "{reset}");
+    assert!(exec(&net, "nfacct get echo").contains(&counted(0)));
+    exec(&net, "iptables-nft -F");
+    exec(&net, "nfacct flush");
+    assert_eq!(exec(&net, "nfacct list"), "");
+}
+
+#[test]
 fn libnftables_changes_the_dataplane() {
     let Some(mut net) = Net::new() else { return };
     if !net.run(&net.r, "/usr/bin/python3 -c 'import nftables'").0 {

@@ -318,3 +318,16 @@ pub const TOGETHER: &[&[(&str, &str, &str)]] = &[
         ),
     ],
 ];
+
+/// Commands that make accounts, first without those of an earlier scenario; and rules that count in
+/// them.
+pub const ACCOUNTS: (&str, &str) = (
+    "nfacct flush; nfacct add all; nfacct add few packet 20; nfacct add short byte 2000\n",
+    "
+-m nfacct --nfacct-name all
+-p udp -m nfacct --nfacct-name few
+-p tcp -m nfacct --nfacct-name few
+-m nfacct --nfacct-name short -j DROP
+-p tcp -m nfacct --nfacct-name all
+",
+);

@@ -29,6 +29,20 @@ fn program_is_there(program: &str) -> bool {
     there
 }
 
+/// Whether a program that answers no option is there.
+fn is_installed(program: &str) -> bool {
+    let mut found = Command::new("sh");
+    let there = found
+        .args(["-c", &format!("command -v {program}")])
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !there {
+        println!("SKIPPED: objects that extensions of x_tables name: there is no {program}");
+    }
+    there
+}
+
 /// Rules of one family: table, chain and rule.
 type Rules<'a> = Vec<(&'a str, &'a str, &'a str)>;
 
@@ -106,6 +120,22 @@ pub fn all() -> Vec<Scenario> {
     }
     for (chain, rule) in lines::NAT6 {
         add(&vec![], &vec![("nat", chain, rule)]);
+    }
+    all.extend(named());
+    all
+}
+
+/// Rules that name objects which other programs make.
+fn named() -> Vec<Scenario> {
+    let mut all = vec![];
+    for (program, (commands, text)) in [("nfacct", lines::ACCOUNTS)] {
+        if !is_installed(program) {
+            continue;
+        }
+        let rules = forwarded(&[text]);
+        let mut scenario = scenario(&format!("named_{program}"), &rules, &rules, 120, 1);
+        scenario.commands.insert_str(0, commands);
+        all.push(scenario);
     }
     all
 }
