@@ -6,15 +6,14 @@
 use std::sync::Arc;
 
 use penstock_program::state::{AccountQuota, Counted};
-use penstock_ruleset::globals::{Account, GlobalChange, NewAccount};
+use penstock_ruleset::globals::{Account, GlobalChange, Named, NewAccount};
 use penstock_ruleset::reset::{Reset, What};
-use penstock_ruleset::{Change, Errno, Generation};
+use penstock_ruleset::{Errno, Generation};
 
 use crate::Backend;
 use crate::ctnetlink::Outcome;
-use crate::message::{
-    Attribute, Attributes, Check, Failure, Message, Pages, Policy, Writer, flags,
-};
+use crate::globals::{Answered, Request, change, change_all, name_of};
+use crate::message::{Attributes, Check, Failure, Message, Pages, Policy, Writer, flags};
 use crate::process::Process;
 
 /// `NFNL_SUBSYS_ACCT`
@@ -43,7 +42,7 @@ const OVER: u32 = 4;
 
 /// `nfnl_acct_policy`
 const POLICY: Policy = &[
-    (NFACCT_NAME, Check::NulString(penstock_ruleset::globals::ACCOUNT_NAME_MAX)),
+    (NFACCT_NAME, Check::NulString(penstock_ruleset::globals::NAME_MAX)),
     (NFACCT_BYTES, Check::U64),
     (NFACCT_PKTS, Check::U64),
     (NFACCT_FLAGS, Check::U32),
@@ -60,25 +59,11 @@ pub fn is_change(subsystem: u8, number: u8) -> bool {
     subsystem == SUBSYSTEM && number != GET
 }
 
-/// A request of a client.
-pub struct Request<'m> {
-    /// The message.
-    pub message: Message<'m>,
-    /// Port id of the sender's socket.
-    pub port: u32,
-    /// Longest datagram of a dump, in bytes.
-    pub limit: usize,
-}
-
 /// Carries out a request, and gives its answers.
 ///
 /// # Errors
 /// The kernel's; `EPERM` if the sender may change nothing.
-pub fn run(
-    request: &Request<'_>,
-    from: &Process,
-    backend: &mut dyn Backend,
-) -> Result<(Outcome, Vec<Vec<u8>>), Failure> {
+pub fn run(request: &Request<'_>, from: &Process, backend: &mut dyn Backend) -> Answered {
     let message = &request.message;
     if is_change(SUBSYSTEM, message.number()) && !from.may_change {
         return Err(Errno::Eperm.into());
@@ -91,20 +76,6 @@ pub fn run(
         DEL => delete(&given, from, backend).map(|()| done),
         _ => Err(Failure::einval()),
     }
-}
-
-/// Makes a change by itself.
-fn change(change: GlobalChange, from: &Process, backend: &mut dyn Backend) -> Result<(), Failure> {
-    let mut batch = backend.begin();
-    backend
-        .apply(&mut batch, Change::Global(change))
-        .map_err(|error| Failure::from(error.errno))?;
-    backend.commit(batch, from).map_err(|refused| Failure::from(refused.error.errno))
-}
-
-fn name_of(name: Attribute<'_>) -> Result<Arc<str>, Failure> {
-    // The kernel's answers have no attribute to blame.
-    name.text().map(Arc::from).map_err(Failure::blaming_nothing)
 }
 
 /// What is named of accounts, for a backend.
@@ -187,11 +158,7 @@ impl Wanted {
 }
 
 /// `nfnl_acct_get()`, `nfnl_acct_dump()`
-fn get(
-    request: &Request<'_>,
-    given: &Attributes<'_>,
-    backend: &mut dyn Backend,
-) -> Result<(Outcome, Vec<Vec<u8>>), Failure> {
+fn get(request: &Request<'_>, given: &Attributes<'_>, backend: &mut dyn Backend) -> Answered {
     let Request { message, limit, .. } = request;
     let dump = message.header.flags & flags::DUMP != 0;
     let wanted = match dump {
@@ -252,7 +219,7 @@ fn fill(
     to.be64(NFACCT_PKTS, now.counted.packets);
     to.be64(NFACCT_BYTES, now.counted.bytes);
     // The kernel counts the list of all accounts as a use.
-    to.be32(NFACCT_USE, generation.uses_of_account(&account.name) as u32 + 1);
+    to.be32(NFACCT_USE, generation.uses_of(Named::Account(&account.name)) as u32 + 1);
     if let Some(quota) = now.quota {
         to.be32(NFACCT_FLAGS, flags_of(now));
         to.be64(NFACCT_QUOTA, quota.most);
@@ -270,13 +237,9 @@ fn delete(
         return change(GlobalChange::DeleteAccount(name_of(name)?), from, backend);
     }
     let generation = backend.generation();
-    let mut batch = backend.begin();
-    for Account { name, .. } in &generation.globals.accounts {
-        // Those that rules use stay.
-        if generation.uses_of_account(name) == 0 {
-            let gone = Change::Global(GlobalChange::DeleteAccount(name.clone()));
-            backend.apply(&mut batch, gone).map_err(|error| Failure::from(error.errno))?;
-        }
-    }
-    backend.commit(batch, from).map_err(|refused| Failure::from(refused.error.errno))
+    let accounts = generation.globals.accounts.iter();
+    // Those that rules use stay.
+    let unused = accounts.filter(|account| generation.uses_of(Named::Account(&account.name)) == 0);
+    let gone = unused.map(|account| GlobalChange::DeleteAccount(account.name.clone()));
+    change_all(gone, from, backend)
 }

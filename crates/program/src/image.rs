@@ -13,7 +13,7 @@ use crate::{Family, State};
 
 pub use crate::linked::{
     ChainIndex, CtObject, FlowtableIndex, LinkedData, LinkedElements, LinkedRule, LinkedSet,
-    LinkedValue, LinkedVerdict, RuleIndex, Stateful, TableIndex,
+    LinkedValue, LinkedVerdict, NewConnection, RuleIndex, Stateful, TableIndex,
 };
 
 /// A generation, linked. Nothing in it changes but the states and sets it refers to.

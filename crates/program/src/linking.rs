@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::linked::{ChainIndex, FlowtableIndex, LinkedSet, LinkedVerdict, Stateful};
+use crate::linked::{ChainIndex, CtObject, FlowtableIndex, LinkedSet, LinkedVerdict, Stateful};
 use crate::operand::ObjectType;
 use crate::{Data, Family, Register, State, Verdict};
 
@@ -66,6 +66,11 @@ pub trait Names {
         let _ = name;
         None
     }
+    /// A timeout policy, which is in no table.
+    fn timeout(&self, name: &str) -> Option<Arc<CtObject>> {
+        let _ = name;
+        None
+    }
 }
 
 /// Why a rule could not be linked.
@@ -79,7 +84,7 @@ pub enum LinkReason {
     Malformed(&'static str),
     /// A chain, set or object that is not there.
     Unknown {
-        /// `chain`, `set`, `object`, `flowtable` or `account`.
+        /// `chain`, `set`, `object`, `flowtable`, `account` or `timeout policy`.
         what: &'static str,
         /// Its name.
         name: Arc<str>,

@@ -49,6 +49,8 @@ pub struct Linked {
     pub flowtables: Vec<LinkedFlowtable>,
     /// Objects of connection tracking, also those that no rule names.
     pub ct_objects: Vec<Arc<CtObject>>,
+    /// What is in no table.
+    globals: Arc<Globals>,
     /// It belongs to a batch that changes sets which packets change, too: their contents may differ
     /// after its commit, and the generation must be linked again.
     pub provisional: bool,
@@ -163,7 +165,9 @@ impl Linked {
     /// has made another.
     pub fn next(&self, generation: &Generation) -> Result<Self, LinkError> {
         let needs = needs::apart_from_rules(generation);
-        let mut linked = Linked { generation: generation.id, needs, ..Linked::default() };
+        let globals = generation.globals.clone();
+        let mut linked = Linked { generation: generation.id, needs, globals, ..Linked::default() };
+        linked.ct_objects.extend(generation.globals.timeouts.iter().map(|t| t.object.clone()));
         // Hardly more than before, mostly.
         linked.image.ops.reserve(self.image.ops.len() + self.image.ops.len() / 16);
         for table in &generation.tables {
@@ -175,7 +179,7 @@ impl Linked {
             if table.dormant {
                 continue;
             }
-            link_table(table, &generation.globals, self, &mut linked)?;
+            link_table(table, self, &mut linked)?;
         }
         linked.needs.complete();
         Ok(linked)
@@ -183,12 +187,8 @@ impl Linked {
 }
 
 /// Links a table that is not dormant, to the end of the image; takes over what has not changed.
-fn link_table(
-    table: &Arc<Table>,
-    globals: &Globals,
-    before: &Linked,
-    linked: &mut Linked,
-) -> Result<(), LinkError> {
+fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Result<(), LinkError> {
+    let globals = linked.globals.clone();
     let Linked { image, ct_objects, flowtables, .. } = linked;
     let index = TableIndex(image.tables.len() as u32);
     image.tables.push(LinkedTable {
@@ -208,12 +208,22 @@ fn link_table(
     let flowtables = (first_flowtable..).zip(&table.flowtables);
     let flowtables = flowtables.map(|(i, f)| (&*f.name, FlowtableIndex(i as u32))).collect();
     let known = before.tables.get(&table.handle);
-    let known = known.filter(|known| known.is_same_for(table, first, first_flowtable));
+    let known = known.filter(|known| {
+        before.globals.serve(&globals) && known.is_same_for(table, first, first_flowtable)
+    });
     let mut needs = Vec::with_capacity(table.chains.len());
     let missing_helpers = missing_helpers(table);
     let sets = RefCell::default();
-    let resolver =
-        Resolver { table, globals, before, chains, objects, flowtables, missing_helpers, sets };
+    let resolver = Resolver {
+        table,
+        globals: &globals,
+        before,
+        chains,
+        objects,
+        flowtables,
+        missing_helpers,
+        sets,
+    };
     for (number, chain) in table.chains.iter().enumerate() {
         let at = ChainIndex((first + number) as u32);
         let first = image.rules.len() as u32;
@@ -431,6 +441,10 @@ impl Names for Resolver<'_> {
 
     fn account(&self, name: &str) -> Option<Arc<State>> {
         self.globals.account(name).map(|account| account.state.clone())
+    }
+
+    fn timeout(&self, name: &str) -> Option<Arc<CtObject>> {
+        self.globals.timeout(name).map(|timeout| timeout.object.clone())
     }
 }
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::NewSet;
 use crate::content::Content;
-use crate::globals::{ACCOUNT_NAME_MAX, Account, Globals, NewAccount};
+use crate::globals::{Account, Globals, NAME_MAX, NewAccount, NewTimeout};
 use crate::live::{state_of, states_of};
 use crate::model::{
     BaseChain, Chain, ElementExtras, ElementValue, Family, Flowtable, Generation, MapData, Object,
@@ -68,6 +68,7 @@ struct Rest {
     owners: Vec<Owner>,
     policies: Vec<Policy>,
     accounts: Vec<NewAccount>,
+    timeouts: Vec<NewTimeout>,
 }
 
 /// Of a table that has one.
@@ -248,8 +249,9 @@ impl Ruleset {
         let no_ruleset =
             |why: &str| broken(&format!("what was read up to here is no ruleset: {why}"));
         let tables = tables.map_err(no_ruleset)?;
-        let globals =
-            rest.globals().ok_or_else(|| no_ruleset("there cannot be such an account"))?;
+        let globals = rest
+            .globals()
+            .ok_or_else(|| no_ruleset("there cannot be such accounts or timeout policies"))?;
         let generation = Generation { id: saved.id, tables, globals: Arc::new(globals) };
         Ruleset::admit(generation, saved.last_table_handle).map_err(|why| no_ruleset(&why))
     }
@@ -271,6 +273,7 @@ impl Rest {
             policies: policies.collect(),
             // Rules that are saved may name any of them.
             accounts: generation.globals.accounts.iter().map(|a| kept.account(a)).collect(),
+            timeouts: generation.globals.timeouts.iter().map(|t| t.config.clone()).collect(),
         }
     }
 
@@ -278,16 +281,13 @@ impl Rest {
         fn list<T: Serialize>(list: &[T], bytes: Vec<u8>) -> Vec<u8> {
             postcard::to_extend(list, bytes).unwrap_or_default()
         }
-        let Rest { owners, policies, accounts } = self;
-        let lists = match (owners.len(), policies.len(), accounts.len()) {
-            (0, 0, 0) => 0,
-            (_, 0, 0) => 1,
-            (_, _, 0) => 2,
-            _ => 3,
-        };
+        let Rest { owners, policies, accounts, timeouts } = self;
+        let lists = [owners.len(), policies.len(), accounts.len(), timeouts.len()];
+        let lists = lists.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1);
         let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
         let bytes = if lists > 1 { list(policies, bytes) } else { bytes };
-        if lists > 2 { list(accounts, bytes) } else { bytes }
+        let bytes = if lists > 2 { list(accounts, bytes) } else { bytes };
+        if lists > 3 { list(timeouts, bytes) } else { bytes }
     }
 
     fn read(reader: &mut Reader<'_>, is_end: impl Fn() -> bool) -> postcard::Result<Self> {
@@ -301,18 +301,27 @@ impl Rest {
         if !is_end() {
             rest.accounts = Vec::deserialize(&mut *reader)?;
         }
+        if !is_end() {
+            rest.timeouts = Vec::deserialize(&mut *reader)?;
+        }
         Ok(rest)
     }
 
-    /// What is in no table; `None` for accounts that there cannot be.
+    /// What is in no table; `None` for what there cannot be.
     fn globals(&self) -> Option<Globals> {
         let mut globals = Globals::default();
         for new in &self.accounts {
-            let wrong = new.name.is_empty() || new.name.len() > ACCOUNT_NAME_MAX;
+            let wrong = new.name.is_empty() || new.name.len() > NAME_MAX;
             if wrong || globals.account(&new.name).is_some() {
                 return None;
             }
             globals.accounts.push(new.clone().into());
+        }
+        for new in &self.timeouts {
+            if new.name.len() > NAME_MAX || globals.timeout(&new.name).is_some() {
+                return None;
+            }
+            globals.timeouts.push(new.clone().into());
         }
         Some(globals)
     }
@@ -443,7 +452,7 @@ impl Kept<'_> {
                     What::Rules(of, _) => of.as_ref().is_none_or(|name| *name == chain.name),
                     What::Objects(..) => true,
                     // They are listed with the number of their uses.
-                    What::Accounts(_) => chain.rules.iter().any(|r| r.accounts().next().is_some()),
+                    What::Accounts(_) => chain.rules.iter().any(|r| r.named().next().is_some()),
                     What::Elements(..) | What::Policies => false,
                 }
         })

@@ -263,12 +263,12 @@ fn check_extensions(
             base: chain.base.as_ref().map(|base| (base.kind, base.hook)),
             protocol: protocol(given, table.family)?,
         };
-        let missing = |name| globals.account(name).is_none();
-        let found = match extension.account() {
-            Some(name) if missing(name) => Err(Errno::Enoent),
-            _ => Ok(()),
+        let l4 = place.protocol.filter(|(_, inverted)| !inverted).map(|(number, _)| number as u8);
+        let check_named = || match extension.named() {
+            Some(named) => globals.check(named, table.family, l4),
+            None => Ok(()),
         };
-        extension.check(&place).and(found).map_err(|errno| {
+        extension.check(&place).and_then(|()| check_named()).map_err(|errno| {
             let list = given.get(NFTA_RULE_EXPRESSIONS);
             match list.and_then(|list| list.each().nth(i)) {
                 Some(attribute) => attribute.refused(errno),

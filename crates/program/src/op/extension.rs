@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use super::Op;
 use super::bpf::BpfProgram;
-use crate::linked::LinkedVerdict;
-use crate::operand::CtDir;
+use crate::linked::{LinkedVerdict, NewConnection};
 use crate::state::dynamic::{DynamicSet, Statements};
 use crate::state::{RecentAction, State};
 
@@ -87,15 +86,8 @@ pub enum Extension {
     Connlimit(ConnectionsOf),
     /// Counts in an account; breaks if that is within its quota.
     Account(Arc<State>),
-    /// Gives a connection that is yet to begin a helper and a zone.
-    Template {
-        /// Name of the helper.
-        helper: Arc<str>,
-        /// The zone.
-        zone: u16,
-        /// Only for this direction.
-        dir: Option<CtDir>,
-    },
+    /// What a connection that is yet to begin gets.
+    Template(NewConnection),
     /// Answers an ARP request for an IPv4 address.
     ArpReply {
         /// The link address of the answer.
@@ -313,7 +305,7 @@ impl Extension {
             | Extension::Hashlimit(_)
             | Extension::Connlimit(_)
             | Extension::Account(_)
-            | Extension::Template { .. }
+            | Extension::Template(_)
             | Extension::ArpReply { .. } => Vec::new(),
         }
     }

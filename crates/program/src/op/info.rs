@@ -463,7 +463,7 @@ fn extension(extension: &Extension) -> Info {
         Extension::Bpf(_) | Extension::Policy(_) => does(Effect::None),
         Extension::ArpReply { .. } => does(Effect::Outside),
         // It may change the packet's type.
-        Extension::Cluster(_) | Extension::Template { .. } => does(Effect::Metadata),
+        Extension::Cluster(_) | Extension::Template(_) => does(Effect::Metadata),
         Extension::Recent(_) | Extension::Account(_) => does(Effect::Outside).only_breaks(),
         // Where there is no room the packet is dropped.
         Extension::Hashlimit(_) | Extension::Connlimit(_) => does(Effect::Outside),

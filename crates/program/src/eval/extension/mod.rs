@@ -70,9 +70,7 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
                 _ => Step::Next,
             }
         }
-        Extension::Template { helper, zone, dir } => {
-            env.ct_set_template(packet, helper, *zone, *dir).into()
-        }
+        Extension::Template(new) => env.ct_set_template(packet, new).into(),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Matches that remember packets (`net/netfilter/xt_limit.c`, `xt_hashlimit.c`, `xt_recent.c`,
-//! `xt_connlimit.c`, `xt_nfacct.c`), and the state that extensions have.
+//! `xt_connlimit.c`), and the state that extensions have.
 
 use std::sync::Arc;
 
@@ -21,9 +21,6 @@ use crate::{Family, State};
 const CONNLIMIT_ADDRESSES: u32 = 65_536;
 /// Bytes of their keys: an address and a zone.
 const CONNLIMIT_KEY: usize = 20;
-
-/// `NFACCT_NAME_MAX`
-const ACCOUNT_NAME: usize = 32;
 
 const TOO_LARGE: &str = "its rate or burst is too large";
 
@@ -94,20 +91,6 @@ pub fn join(xt: &Xt, state: &State) {
     if let State::Recent(table) = state {
         table.keep(kept_for(hits(Info(&xt.info))));
     }
-}
-
-/// Name of the account that a match counts in, if it is one that does.
-pub fn account_of(xt: &Xt) -> Option<&str> {
-    match (xt.target, &*xt.name) {
-        (false, "nfacct") => Info(&xt.info).text(0, ACCOUNT_NAME),
-        _ => None,
-    }
-}
-
-/// `struct xt_nfacct_match_info`
-pub fn account(given: &Given<'_>) -> Lowering {
-    let name = given.info.text(0, ACCOUNT_NAME).ok_or("its name is no UTF-8")?;
-    Ok(vec![Part::Account(name.into())])
 }
 
 /// `struct xt_rateinfo`: how much of a second, in ten thousandths, a packet takes.
