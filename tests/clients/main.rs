@@ -8,10 +8,10 @@
 //! the same. Where a program, or the right to make a namespace, is missing, the test is skipped and
 //! says so.
 
-mod accounts;
 mod commands;
 mod conntrack;
 mod iptables;
 mod nft;
+mod objects;
 mod others;
 mod side;

@@ -160,6 +160,29 @@ fn accounts_count_and_are_shared() {
 }
 
 #[test]
+fn timeout_policies_are_given_to_connections() {
+    let Some(mut net) = Net::new() else { return };
+    if ["iptables-nft", "nfct", "conntrack"].iter().any(|program| !net.has(program)) {
+        return;
+    }
+    net.up("r0 r1");
+    let exec = |net: &Net, line: &str| net.ok(&net.r, &format!("$PENSTOCK exec -- {line}"));
+    let left = |net: &Net| {
+        let listed = exec(net, "conntrack -L -p icmp");
+        let seconds = listed.split_whitespace().nth(2).and_then(|word| word.parse::<u32>().ok());
+        seconds.unwrap_or_else(|| panic!("no connection: {listed}"))
+    };
+    exec(&net, "nfct timeout add echo inet icmp timeout 100000");
+    exec(&net, "iptables-nft -t raw -A PREROUTING -p icmp -j CT --timeout echo");
+    assert!(passes(&net));
+    assert!(left(&net) > 30);
+    let (done, said) = net.run(&net.r, "$PENSTOCK exec -- nfct timeout delete echo");
+    assert!(!done && said.contains("Device or resource busy"), "{said}");
+    exec(&net, "nft flush ruleset");
+    exec(&net, "nfct timeout delete echo");
+}
+
+#[test]
 fn libnftables_changes_the_dataplane() {
     let Some(mut net) = Net::new() else { return };
     if !net.run(&net.r, "/usr/bin/python3 -c 'import nftables'").0 {

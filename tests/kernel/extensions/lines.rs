@@ -331,3 +331,18 @@ pub const ACCOUNTS: (&str, &str) = (
 -p tcp -m nfacct --nfacct-name all
 ",
 );
+
+/// Commands that make timeout policies, likewise; and rules that give them, in the table raw.
+pub const TIMEOUTS: (&str, &str) = (
+    "nfct timeout flush; nfct timeout add few inet tcp syn_sent 77 established 44 close 33
+nfct timeout add short inet udp unreplied 7 replied 9; nfct timeout add echo inet icmp timeout 11
+nfct timeout add sctp inet sctp closed 5 cookie_wait 6\n",
+    "
+-p tcp --dport 80 -j CT --timeout few
+-p tcp --dport 22 -j CT --timeout few --zone 3
+-p udp -j CT --timeout short
+-p icmp -j CT --timeout echo
+-p sctp -j CT --timeout sctp
+-p tcp --dport 21 -j CT --timeout few --helper ftp
+",
+);

@@ -128,15 +128,18 @@ pub fn all() -> Vec<Scenario> {
 /// Rules that name objects which other programs make.
 fn named() -> Vec<Scenario> {
     let mut all = vec![];
-    for (program, (commands, text)) in [("nfacct", lines::ACCOUNTS)] {
-        if !is_installed(program) {
-            continue;
+    let mut add = |program: &str, commands: &str, v4: Rules<'_>, v6: Rules<'_>| {
+        if is_installed(program) {
+            let mut scenario = scenario(&format!("named_{program}"), &v4, &v6, 120, 1);
+            scenario.commands.insert_str(0, commands);
+            all.push(scenario);
         }
-        let rules = forwarded(&[text]);
-        let mut scenario = scenario(&format!("named_{program}"), &rules, &rules, 120, 1);
-        scenario.commands.insert_str(0, commands);
-        all.push(scenario);
-    }
+    };
+    let (commands, text) = lines::ACCOUNTS;
+    add("nfacct", commands, forwarded(&[text]), forwarded(&[text]));
+    let (commands, text) = lines::TIMEOUTS;
+    let raw = forwarded(&[text]).into_iter().map(|(_, _, rule)| ("raw", "PREROUTING", rule));
+    add("nfct", commands, raw.collect(), vec![]);
     all
 }
 

@@ -1,8 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! nfacct: counters by name, and rules of iptables-nft that count in them.
+//! Objects that are in no table, and rules of iptables-nft that name them: counters of nfacct, and
+//! timeout policies of nfct.
+
+use std::path::Path;
 
 use crate::side::{both, has};
+
+#[test]
+fn messages_are_answered_as_by_the_kernel() {
+    if !has("python3") {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients/objects.py");
+    if let Some(all) = both(&format!("python3 {}", script.display())) {
+        assert!(all.stdout.ends_with("timeout: no message\n  error -22 blames None\n"));
+    }
+}
 
 #[test]
 fn accounts_are_made_listed_reset_and_removed() {
@@ -47,5 +61,30 @@ fn rules_name_accounts_that_are_there() {
         iptables-nft -S; iptables-nft-save -c | grep -v '^#'; iptables-nft -L -v -n
         iptables-nft -D INPUT 1; nfacct del a; echo rc $?
         nft flush ruleset; nfacct list; nfacct del a; nfacct list",
+    );
+}
+
+#[test]
+fn timeout_policies_are_made_listed_and_named_by_rules() {
+    if !has("nfct") || !has("iptables-nft") {
+        return;
+    }
+    both(
+        "nfct timeout add web inet tcp established 100 close 5; echo rc $?
+        nfct timeout add dns inet udp unreplied 7; nfct timeout add ping inet6 icmpv6 timeout 3
+        nfct timeout add web inet tcp; echo rc $?
+        nfct timeout add d inet dccp open 5; echo rc $?
+        nfct timeout list; nfct timeout get dns; nfct timeout get nowhere; echo rc $?
+        raw='iptables-nft -t raw -A PREROUTING'
+        $raw -p tcp -j CT --timeout web; $raw -p udp -j CT --timeout dns --zone 3
+        $raw -p tcp -j CT --timeout nowhere; echo rc $?
+        $raw -p udp -j CT --timeout web; echo rc $?
+        $raw -j CT --timeout web; echo rc $?
+        $raw -p tcp -j CT --timeout ping; echo rc $?
+        ip6tables-nft -t raw -A OUTPUT -p ipv6-icmp -j CT --timeout ping
+        ip6tables-nft -t raw -A OUTPUT -p tcp -j CT --timeout web; echo rc $?
+        nfct timeout delete web; echo rc $?; nfct timeout list
+        iptables-nft-save | grep -v '^#'; ip6tables-nft-save | grep -v '^#'
+        nft flush ruleset; nfct timeout delete web; echo rc $?; nfct timeout list",
     );
 }
