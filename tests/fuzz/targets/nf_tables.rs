@@ -67,17 +67,18 @@ fn objects() -> Vec<Vec<u8>> {
     const CREATE: u16 = 0x404;
     let name = attribute(1, b"a\0");
     let quota = [name.clone(), be32(5, 1), attribute(6, &[0, 0, 0, 0, 0, 0, 0, 9])];
+    let one = [name.clone()];
     let filter = attribute(7, &[be32(1, 3), be32(2, 1)].concat());
     let seconds = attribute(4, &[be32(1, 5), be32(3, 44)].concat());
-    let timeout = [name.clone(), attribute(2, &[0, 2]), attribute(3, &[6]), seconds];
+    let timeout = [name, attribute(2, &[0, 2]), attribute(3, &[6]), seconds];
     vec![
         message(0x700, CREATE, 0, &quota),
         message(0x701, 0x300, 0, &[filter]),
-        [message(0x702, 4, 0, &[name.clone()]), message(0x703, 4, 0, &[name.clone()])].concat(),
+        [message(0x702, 4, 0, &one), message(0x703, 4, 0, &one)].concat(),
         message(0x800, CREATE, 0, &timeout),
         message(0x800, 0x104, 0, &timeout),
         message(0x801, 0x300, 0, &[]),
-        [message(0x802, 4, 0, &[name]), message(0x802, 4, 0, &[])].concat(),
+        [message(0x802, 4, 0, &one), message(0x802, 4, 0, &[])].concat(),
     ]
 }
 

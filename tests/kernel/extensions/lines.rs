@@ -113,6 +113,9 @@ pub const IPV6: &str = r#"
 -m addrtype --dst-type UNICAST
 -m addrtype ! --src-type MULTICAST
 -m addrtype --dst-type LOCAL
+-m addrtype --dst-type UNREACHABLE
+-m addrtype ! --dst-type LOCAL,UNREACHABLE --src-type UNICAST
+-m addrtype --dst-type ANYCAST --limit-iface-in
 "#;
 
 /// Matches of connections, of both families.
@@ -191,6 +194,8 @@ pub const CHANGES: &[(&str, &str, &str)] = &[
     ("raw", "PREROUTING", "-m rpfilter"),
     ("raw", "PREROUTING", "-m rpfilter --invert -j DROP"),
     ("raw", "PREROUTING", "-m rpfilter --loose --validmark"),
+    ("raw", "PREROUTING", "-m rpfilter --accept-local"),
+    ("raw", "PREROUTING", "-m rpfilter --accept-local --loose --invert"),
     ("mangle", "PREROUTING", "-m socket --nowildcard"),
     ("mangle", "PREROUTING", "-p tcp -j TPROXY --on-port 80 --tproxy-mark 1/1"),
 ];
@@ -346,3 +351,17 @@ nfct timeout add sctp inet sctp closed 5 cookie_wait 6\n",
 -p tcp --dport 21 -j CT --timeout few --helper ftp
 ",
 );
+
+/// Chunk types of SCTP.
+pub const CHUNKS: &str = "
+-p sctp -m sctp --chunk-types any DATA,INIT
+-p sctp -m sctp ! --chunk-types any DATA:Be
+-p sctp -m sctp --chunk-types all DATA,SACK
+-p sctp -m sctp ! --chunk-types all DATA,INIT
+-p sctp -m sctp --chunk-types only DATA,SACK
+-p sctp -m sctp --chunk-types only DATA:bE,COOKIE_ECHO
+-p sctp -m sctp --chunk-types all ABORT:T,DATA
+-p sctp -m sctp --dport 80 --chunk-types any SHUTDOWN_COMPLETE:t
+-p sctp -m sctp --chunk-types any ALL
+-p sctp -m sctp --chunk-types only NONE
+";

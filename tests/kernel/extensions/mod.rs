@@ -11,8 +11,8 @@ use std::process::{Command, Stdio};
 
 use fastrand::Rng;
 
-use crate::frame::Frame;
-use crate::net::{NET, zoo};
+use crate::frame::{Frame, ethernet};
+use crate::net::{CLIENT, LAN, NET, zoo};
 use crate::scenario::Scenario;
 
 /// Whether the programs are there.
@@ -122,7 +122,38 @@ pub fn all() -> Vec<Scenario> {
         add(&vec![], &vec![("nat", chain, rule)]);
     }
     all.extend(named());
+    all.push(chunks());
     all
+}
+
+/// Chunks of SCTP: whole, cut, without a length, with flags, and none.
+fn chunks() -> Scenario {
+    const CHUNKS: [&[u8]; 14] = [
+        &[0, 3, 0, 4],
+        &[0, 0, 0, 4],
+        &[0, 2, 0, 6, 1, 2, 0, 0, 3, 0, 0, 4],
+        &[0, 2, 0, 6, 1, 2, 0, 0, 1, 0, 0, 4],
+        &[0, 1, 0, 4, 10, 0, 0, 4],
+        &[3, 0, 0, 4, 0, 3, 0, 5, 1, 0, 0, 0],
+        &[6, 1, 0, 4, 0, 0, 0, 4],
+        &[6, 0, 0, 4, 0, 0, 0, 4],
+        &[14, 0, 0, 4],
+        &[14, 1, 0, 4],
+        &[0, 0, 0, 0],
+        &[0, 0, 0, 40],
+        &[200, 0, 0, 6, 0, 0],
+        &[],
+    ];
+    let rules = forwarded(&[lines::CHUNKS]);
+    let mut scenario = scenario("chunks_of_sctp", &rules, &rules, 0, 1);
+    let header = [40000u16.to_be_bytes(), 80u16.to_be_bytes()].concat();
+    for chunks in CHUNKS {
+        let body = [&header[..], &[0; 8], chunks].concat();
+        let v4 = ethernet(LAN, CLIENT).ip4("198.18.0.10", "198.19.0.2").transport(132, &body);
+        let v6 = ethernet(LAN, CLIENT).ip6("2001:db8:1::10", "2001:db8:2::2");
+        scenario = scenario.frame("lan", &v4).frame("lan", &v6.transport(132, &body));
+    }
+    scenario
 }
 
 /// Rules that name objects which other programs make.

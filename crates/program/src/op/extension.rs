@@ -57,6 +57,8 @@ pub enum Extension {
         /// It is not in the range, or there is none.
         inverted: bool,
     },
+    /// Chunks of SCTP.
+    SctpChunks(ChunkRule),
     /// Lowers the maximum segment size of TCP, or adds it.
     SetTcpMss(SegmentSize),
     /// Overwrites TCP options with no-operations.
@@ -95,6 +97,41 @@ pub enum Extension {
         /// What becomes of the request then; `None` if the rule continues.
         verdict: Option<LinkedVerdict>,
     },
+}
+
+/// Which chunks an SCTP packet has to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkRule {
+    /// How they have to be there.
+    pub wanted: ChunksWanted,
+    /// The bit of each type.
+    pub types: [u32; 8],
+    /// Flags of some types, of which the first entry counts.
+    pub flags: Box<[ChunkFlags]>,
+    /// Inverts the result.
+    pub inverted: bool,
+}
+
+/// How chunks of some types have to be in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunksWanted {
+    /// One of them.
+    Any,
+    /// One of each type.
+    All,
+    /// No others.
+    Only,
+}
+
+/// Flags that chunks of a type have to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkFlags {
+    /// The type.
+    pub kind: u8,
+    /// The flags.
+    pub flags: u8,
+    /// Bits that count.
+    pub mask: u8,
 }
 
 /// Nodes of a cluster, each of which sees all packets.
@@ -292,6 +329,7 @@ impl Extension {
             Extension::TransportHeader { .. }
             | Extension::TcpOption { .. }
             | Extension::TcpMss { .. }
+            | Extension::SctpChunks(_)
             | Extension::SetTcpMss(_)
             | Extension::StripTcpOptions { .. }
             | Extension::Ttl(_)

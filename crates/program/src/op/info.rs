@@ -454,7 +454,8 @@ fn extension(extension: &Extension) -> Info {
         }
         Extension::TransportHeader { .. }
         | Extension::TcpOption { .. }
-        | Extension::TcpMss { .. } => Info { burst_safe: true, ..does(Effect::Outside) },
+        | Extension::TcpMss { .. }
+        | Extension::SctpChunks(_) => Info { burst_safe: true, ..does(Effect::Outside) },
         Extension::SetTcpMss(_) => does(Effect::Bytes),
         Extension::StripTcpOptions { .. } => does(Effect::Bytes).burst_safe(true),
         Extension::Ttl(_) => does(Effect::Bytes).burst_safe(true),

@@ -6,6 +6,7 @@
 mod look;
 mod outside;
 mod remember;
+mod sctp;
 mod tcp;
 mod ttl;
 
@@ -45,6 +46,7 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         }
         Extension::TcpOption { kind, inverted } => tcp::option(*kind, *inverted, packet),
         Extension::TcpMss { range, inverted } => tcp::segment_size(*range, *inverted, packet),
+        Extension::SctpChunks(rule) => sctp::chunks(rule, packet),
         Extension::SetTcpMss(size) => tcp::set_segment_size(*size, packet, env),
         Extension::StripTcpOptions { options } => tcp::strip_options(options, packet),
         Extension::Ttl(change) => ttl::change(*change, packet),
