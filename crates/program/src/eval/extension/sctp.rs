@@ -15,7 +15,7 @@ const CHUNK: usize = 4;
 pub(super) fn chunks(rule: &ChunkRule, packet: &Packet) -> Step {
     let Some(bytes) = packet.transport_bytes() else { return Step::Break };
     match find(rule, bytes.get(HEADER..).unwrap_or_default()) {
-        Some(found) => Step::unless(found != rule.inverted),
+        Some(found) => Step::unless(found == rule.inverted),
         None => HOTDROP,
     }
 }
