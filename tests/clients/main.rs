@@ -13,5 +13,6 @@ mod conntrack;
 mod go;
 mod iptables;
 mod nft;
+mod objects;
 mod others;
 mod side;

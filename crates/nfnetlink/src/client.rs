@@ -10,7 +10,7 @@ use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags}
 use crate::nf_tables::{self, Dump, Get, Stamp};
 use crate::process::Process;
 use crate::socket::{Answers, Notification, Socket};
-use crate::{Backend, batch, compat, hooks, packets};
+use crate::{Backend, accounts, batch, compat, globals, hooks, packets, timeouts};
 
 /// Options of level `SOL_NETLINK` that change what is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,6 +248,17 @@ impl Client {
             ctnetlink::SUBSYSTEM | ctnetlink::SUBSYSTEM_EXP => {
                 return self.connections(message, from, backend, to);
             }
+            subsystem @ (accounts::SUBSYSTEM | timeouts::SUBSYSTEM) => {
+                let (port, limit) = (self.port, self.receive_buffer);
+                let request = globals::Request { message: *message, port, limit };
+                let run = match subsystem {
+                    accounts::SUBSYSTEM => accounts::run,
+                    _ => timeouts::run,
+                };
+                let (outcome, datagrams) = run(&request, from, backend)?;
+                to.answers.datagrams.extend(datagrams);
+                return Ok(outcome);
+            }
             hooks::SUBSYSTEM => {
                 let generation = backend.generation();
                 let datagrams = hooks::dump(message, &generation, self.port, self.receive_buffer)?;
@@ -321,7 +332,10 @@ pub fn may_change(datagram: &[u8]) -> bool {
     while let Some((message, after)) = Message::first(rest) {
         let (subsystem, number) = (message.subsystem(), message.number());
         let resets = subsystem == nf_tables::SUBSYSTEM && nf_tables::is_reset(number);
-        if message.header.kind == batch::END || resets || ctnetlink::is_change(subsystem, number) {
+        let changes = ctnetlink::is_change(subsystem, number)
+            || accounts::is_change(subsystem, number)
+            || timeouts::is_change(subsystem, number);
+        if message.header.kind == batch::END || resets || changes {
             return true;
         }
         rest = after;

@@ -19,6 +19,7 @@
 //! assert_eq!(answers.datagrams.len(), 1);
 //! ```
 
+mod accounts;
 mod backend;
 mod batch;
 mod client;
@@ -26,12 +27,14 @@ mod compat;
 mod connections;
 mod ctnetlink;
 mod expression;
+mod globals;
 mod hooks;
 mod message;
 mod nf_tables;
 mod packets;
 mod process;
 mod socket;
+mod timeouts;
 mod uapi;
 
 pub use backend::{Backend, Local, Refused, Show};

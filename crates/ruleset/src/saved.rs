@@ -11,13 +11,15 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use penstock_program::expr::Expr;
+use penstock_program::expr::{Counter, Expr};
+use penstock_program::state::{CounterState, State};
 use penstock_sets::{Backend, Description, Element, ElementList};
 use postcard::de_flavors::Flavor;
 use serde::{Deserialize, Serialize};
 
 use crate::change::NewSet;
 use crate::content::Content;
+use crate::globals::{Account, Globals, NAME_MAX, NewAccount, NewTimeout};
 use crate::live::{state_of, states_of};
 use crate::model::{
     BaseChain, Chain, ElementExtras, ElementValue, Family, Flowtable, Generation, MapData, Object,
@@ -60,13 +62,31 @@ struct SavedTable {
     flowtables: Vec<Flowtable>,
 }
 
-/// Of a table that has one. Owners follow the ruleset, where there are any.
+/// What follows the ruleset: list after list, up to the last one that is not empty.
+#[derive(Default)]
+struct Rest {
+    owners: Vec<Owner>,
+    policies: Vec<Policy>,
+    accounts: Vec<NewAccount>,
+    timeouts: Vec<NewTimeout>,
+}
+
+/// Of a table that has one.
 #[derive(Serialize, Deserialize)]
 struct Owner {
     /// The table's handle.
     table: u64,
     /// Port id of a socket.
     port: u32,
+}
+
+/// What the policy of a base chain has decided on, where that is counted.
+#[derive(Serialize, Deserialize)]
+struct Policy {
+    /// Handles of table and chain.
+    place: (u64, u64),
+    packets: u64,
+    bytes: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -164,13 +184,7 @@ impl Ruleset {
         let bytes = [KIND, &[VERSION]].concat();
         // Writing into memory fails for nothing that is in a ruleset.
         let bytes = postcard::to_extend(&saved, bytes).unwrap_or_default();
-        let generation = self.generation();
-        let owned = generation.tables.iter().filter(|t| t.owner != 0 && kept.has_table(t));
-        let owners: Vec<Owner> = owned.map(|t| Owner { table: t.handle, port: t.owner }).collect();
-        match owners.is_empty() {
-            true => bytes,
-            false => postcard::to_extend(&owners, bytes).unwrap_or_default(),
-        }
+        Rest::of(&generation, kept).append(bytes)
     }
 
     /// The ruleset of such bytes. What they say is checked as if each part of it were added to an
@@ -213,11 +227,9 @@ impl Ruleset {
             postcard::Error::DeserializeUnexpectedEnd => broken("the end comes too early"),
             _ => broken("no such value can stand here"),
         })?;
-        let owners: Vec<Owner> = match read.get() == body.len() {
-            true => Vec::new(),
-            false => Vec::deserialize(&mut reader)
-                .map_err(|_| broken("nothing but owners of tables can follow"))?,
-        };
+        let is_end = || read.get() == body.len();
+        let rest = Rest::read(&mut reader, is_end)
+            .map_err(|_| broken("nothing but owners of tables and counters can follow"))?;
         if read.get() != body.len() {
             return Err(broken("nothing should follow"));
         }
@@ -228,17 +240,103 @@ impl Ruleset {
         saved.shift(-i64::try_from(back).unwrap_or(i64::MAX));
         let now = saved.now;
         let shared = SharedStates::default();
-        let owner_of = |handle| owners.iter().find(|owner| owner.table == handle);
         let restored = |table: SavedTable| {
-            let owner = owner_of(table.handle).map_or(0, |owner| owner.port);
-            table.restore(now, &shared).map(|table| Arc::new(Table { owner, ..table }))
+            let mut table = table.restore(now, &shared)?;
+            rest.give(&mut table);
+            Ok(Arc::new(table))
         };
         let tables: Result<_, _> = saved.tables.into_iter().map(restored).collect();
         let no_ruleset =
             |why: &str| broken(&format!("what was read up to here is no ruleset: {why}"));
         let tables = tables.map_err(no_ruleset)?;
-        let generation = Generation { id: saved.id, tables };
+        let globals = rest
+            .globals()
+            .ok_or_else(|| no_ruleset("there cannot be such accounts or timeout policies"))?;
+        let generation = Generation { id: saved.id, tables, globals: Arc::new(globals) };
         Ruleset::admit(generation, saved.last_table_handle).map_err(|why| no_ruleset(&why))
+    }
+}
+
+impl Rest {
+    fn of(generation: &Generation, kept: &Kept<'_>) -> Self {
+        let tables = || generation.tables.iter().filter(|table| kept.has_table(table));
+        let owned = tables().filter(|table| table.owner != 0);
+        let policies = tables().flat_map(|table| {
+            let counted = move |chain: &Arc<Chain>| {
+                let Counter { packets, bytes } = chain.counted()?;
+                Some(Policy { place: (table.handle, chain.handle), packets, bytes })
+            };
+            table.chains.iter().filter_map(counted)
+        });
+        Rest {
+            owners: owned.map(|t| Owner { table: t.handle, port: t.owner }).collect(),
+            policies: policies.collect(),
+            // Rules that are saved may name any of them.
+            accounts: generation.globals.accounts.iter().map(|a| kept.account(a)).collect(),
+            timeouts: generation.globals.timeouts.iter().map(|t| t.config.clone()).collect(),
+        }
+    }
+
+    fn append(&self, bytes: Vec<u8>) -> Vec<u8> {
+        fn list<T: Serialize>(list: &[T], bytes: Vec<u8>) -> Vec<u8> {
+            postcard::to_extend(list, bytes).unwrap_or_default()
+        }
+        let Rest { owners, policies, accounts, timeouts } = self;
+        let lists = [owners.len(), policies.len(), accounts.len(), timeouts.len()];
+        let lists = lists.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1);
+        let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
+        let bytes = if lists > 1 { list(policies, bytes) } else { bytes };
+        let bytes = if lists > 2 { list(accounts, bytes) } else { bytes };
+        if lists > 3 { list(timeouts, bytes) } else { bytes }
+    }
+
+    fn read(reader: &mut Reader<'_>, is_end: impl Fn() -> bool) -> postcard::Result<Self> {
+        let mut rest = Rest::default();
+        if !is_end() {
+            rest.owners = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.policies = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.accounts = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.timeouts = Vec::deserialize(&mut *reader)?;
+        }
+        Ok(rest)
+    }
+
+    /// What is in no table; `None` for what there cannot be.
+    fn globals(&self) -> Option<Globals> {
+        let mut globals = Globals::default();
+        for new in &self.accounts {
+            let wrong = new.name.is_empty() || new.name.len() > NAME_MAX;
+            if wrong || globals.account(&new.name).is_some() {
+                return None;
+            }
+            globals.accounts.push(new.clone().into());
+        }
+        for new in &self.timeouts {
+            if new.name.len() > NAME_MAX || globals.timeout(&new.name).is_some() {
+                return None;
+            }
+            globals.timeouts.push(new.clone().into());
+        }
+        Some(globals)
+    }
+
+    /// Gives a table its owner, and its chains their counters.
+    fn give(&self, table: &mut Table) {
+        let owner = self.owners.iter().find(|owner| owner.table == table.handle);
+        table.owner = owner.map_or(0, |owner| owner.port);
+        for Policy { place, packets, bytes } in &self.policies {
+            let chain = table.chains.iter_mut().find(|c| (table.handle, c.handle) == *place);
+            if let Some(chain) = chain.filter(|chain| chain.base.is_some()) {
+                let counter = CounterState::new(*packets, *bytes);
+                Arc::make_mut(chain).counter = Some(Arc::new(State::Counter(counter)));
+            }
+        }
     }
 }
 
@@ -256,6 +354,8 @@ impl std::fmt::Display for Broken {
         write!(f, "broken at byte {}: {}", self.at, self.what)
     }
 }
+
+type Reader<'b> = postcard::Deserializer<'b, Counting<'b>>;
 
 /// Bytes that are being read, and how many were: postcard itself does not tell where it stopped.
 struct Counting<'b> {
@@ -332,6 +432,14 @@ impl Kept<'_> {
         self.named.is_none_or(|named| named.iter().any(holds))
     }
 
+    fn account(&self, account: &Account) -> NewAccount {
+        let now = account.snapshot();
+        if self.resets.iter().any(|reset| reset.names_account(account)) {
+            account.reset();
+        }
+        now
+    }
+
     fn has_table(&self, table: &Table) -> bool {
         self.has(|named| named.names(table))
     }
@@ -343,7 +451,9 @@ impl Kept<'_> {
                 && match &named.what {
                     What::Rules(of, _) => of.as_ref().is_none_or(|name| *name == chain.name),
                     What::Objects(..) => true,
-                    What::Elements(..) => false,
+                    // They are listed with the number of their uses.
+                    What::Accounts(_) => chain.rules.iter().any(|r| r.named().next().is_some()),
+                    What::Elements(..) | What::Policies => false,
                 }
         })
     }
@@ -355,7 +465,7 @@ impl Kept<'_> {
                 && match &named.what {
                     What::Elements(of, _) => *of == set.name,
                     What::Objects(..) => matches!(set.data, Some(MapData::Object(_))),
-                    What::Rules(..) => false,
+                    What::Rules(..) | What::Policies | What::Accounts(_) => false,
                 }
         })
     }
@@ -439,6 +549,7 @@ impl SavedChain {
             name: self.name,
             handle: self.handle,
             base: self.base,
+            counter: None,
             anonymous: self.anonymous,
             userdata: self.userdata,
             rules: self.rules.into_iter().map(rule).collect(),

@@ -145,6 +145,7 @@ fn older_changes() -> Vec<Change> {
                 name: "c".into(),
                 base: None,
                 policy_accept: None,
+                counter: None,
                 anonymous: false,
                 offload: false,
                 userdata: userdata(&[(0, b"a chain")]),

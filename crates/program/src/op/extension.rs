@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use super::Op;
 use super::bpf::BpfProgram;
-use crate::linked::LinkedVerdict;
-use crate::operand::CtDir;
+use crate::linked::{LinkedVerdict, NewConnection};
 use crate::state::dynamic::{DynamicSet, Statements};
 use crate::state::{RecentAction, State};
 
@@ -58,6 +57,8 @@ pub enum Extension {
         /// It is not in the range, or there is none.
         inverted: bool,
     },
+    /// Chunks of SCTP.
+    SctpChunks(ChunkRule),
     /// Lowers the maximum segment size of TCP, or adds it.
     SetTcpMss(SegmentSize),
     /// Overwrites TCP options with no-operations.
@@ -87,15 +88,10 @@ pub enum Extension {
     Hashlimit(GroupRule),
     /// Connections of an address.
     Connlimit(ConnectionsOf),
-    /// Gives a connection that is yet to begin a helper and a zone.
-    Template {
-        /// Name of the helper.
-        helper: Arc<str>,
-        /// The zone.
-        zone: u16,
-        /// Only for this direction.
-        dir: Option<CtDir>,
-    },
+    /// Counts in an account; breaks if that is within its quota.
+    Account(Arc<State>),
+    /// What a connection that is yet to begin gets.
+    Template(NewConnection),
     /// Answers an ARP request for an IPv4 address.
     ArpReply {
         /// The link address of the answer.
@@ -140,6 +136,41 @@ pub struct PortName {
     pub name: [u8; 16],
     /// Its bits that count.
     pub mask: [u8; 16],
+}
+
+/// Which chunks an SCTP packet has to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkRule {
+    /// How they have to be there.
+    pub wanted: ChunksWanted,
+    /// The bit of each type.
+    pub types: [u32; 8],
+    /// Flags of some types, of which the first entry counts.
+    pub flags: Box<[ChunkFlags]>,
+    /// Inverts the result.
+    pub inverted: bool,
+}
+
+/// How chunks of some types have to be in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunksWanted {
+    /// One of them.
+    Any,
+    /// One of each type.
+    All,
+    /// No others.
+    Only,
+}
+
+/// Flags that chunks of a type have to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkFlags {
+    /// The type.
+    pub kind: u8,
+    /// The flags.
+    pub flags: u8,
+    /// Bits that count.
+    pub mask: u8,
 }
 
 /// Nodes of a cluster, each of which sees all packets.
@@ -337,6 +368,7 @@ impl Extension {
             Extension::TransportHeader { .. }
             | Extension::TcpOption { .. }
             | Extension::TcpMss { .. }
+            | Extension::SctpChunks(_)
             | Extension::SetTcpMss(_)
             | Extension::StripTcpOptions { .. }
             | Extension::Ttl(_)
@@ -350,7 +382,8 @@ impl Extension {
             | Extension::Recent(_)
             | Extension::Hashlimit(_)
             | Extension::Connlimit(_)
-            | Extension::Template { .. }
+            | Extension::Account(_)
+            | Extension::Template(_)
             | Extension::ArpReply { .. } => Vec::new(),
         }
     }

@@ -8,6 +8,7 @@
 //! everything else is one or two words that all workers write, since whether a packet is within a
 //! limit or a quota depends on the packets of all.
 
+mod account;
 mod connlimit;
 mod counter;
 pub mod dynamic;
@@ -21,6 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use dynamic::DynamicSet;
 
+pub use account::{AccountState, Counted, Quota as AccountQuota};
 pub use connlimit::ConnCountState;
 pub(crate) use connlimit::{join, leave};
 pub use counter::CounterState;
@@ -153,6 +155,8 @@ pub enum State {
     Recent(Box<Recent>),
     /// Groups of `hashlimit`.
     Hashlimit(Hashlimit),
+    /// An account by name.
+    Account(AccountState),
     /// Of a statement of an element of a set that packets change.
     InSet {
         /// The set.
@@ -182,7 +186,8 @@ impl State {
             | State::Connlimit(_)
             | State::Elements(_)
             | State::Recent(_)
-            | State::Hashlimit(_) => None,
+            | State::Hashlimit(_)
+            | State::Account(_) => None,
         }
     }
 
@@ -200,7 +205,8 @@ impl State {
             | State::Connlimit(_)
             | State::Elements(_)
             | State::Recent(_)
-            | State::Hashlimit(_) => None,
+            | State::Hashlimit(_)
+            | State::Account(_) => None,
         }
     }
 }

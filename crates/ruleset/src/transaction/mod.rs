@@ -11,6 +11,7 @@ mod admit;
 mod chains;
 mod elements;
 mod flowtables;
+mod globals;
 mod gone;
 mod index;
 mod objects;
@@ -304,6 +305,7 @@ impl Transaction {
                 self.close(port);
                 Ok(Applied::default())
             }
+            Change::Global(change) => self.change_globals(change),
             Change::AddTable { family, name, mode, flags, userdata } => {
                 self.add_table(family, name, mode, flags, userdata)
             }

@@ -91,8 +91,8 @@ impl Xt {
                 (asked | inverted) & 0xce != 0 || asked & 0x30 != 0 && !place.is_of(&[TCP])
             }
             "multiport" => info.u8(0) > 2 || info.u8(1) > 15,
-            // Objects and sets of other subsystems, which are not there.
-            "nfacct" | "set" => return Err(Errno::Enoent),
+            // Sets of another subsystem, which are not there.
+            "set" => return Err(Errno::Enoent),
             "physdev" => {
                 let (inverted, asked) = (info.u8(64), info.u8(65));
                 let bridged = asked & 4 != 0 && inverted & 4 == 0;

@@ -15,6 +15,7 @@
 //! | `transport`, `network` | matches of headers |
 //! | `metadata`, `connection` | matches of what is known of the packet and its connection |
 //! | `remembered` | matches that remember packets, and the state of extensions |
+//! | `named` | what other programs make, by name |
 //! | `host` | what asks the host's routes and sockets |
 //! | `outside` | programs, clusters, IPsec |
 //! | `change` | targets that change the packet, its metadata or its connection |
@@ -30,6 +31,7 @@ mod frame;
 mod host;
 mod info;
 mod metadata;
+mod named;
 mod nat;
 mod network;
 mod outside;
@@ -54,6 +56,7 @@ use info::Info;
 use part::Part;
 
 pub use check::Place as XtPlace;
+pub use named::Named as XtNamed;
 pub use registered::revisions as xt_revisions;
 
 /// An x_tables match or target.

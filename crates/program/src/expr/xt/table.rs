@@ -5,8 +5,8 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    Given, Lowering, bridge, change, connection, frame, host, metadata, nat, network, outside,
-    remembered, transport, verdict,
+    Given, Lowering, bridge, change, connection, frame, host, metadata, named, nat, network,
+    outside, remembered, transport, verdict,
 };
 use crate::Family;
 
@@ -88,6 +88,7 @@ pub const ALL: &[Row] = &[
     matching("mac", 0..=0, 12, metadata::mac),
     matching("mark", 1..=1, 9, metadata::mark),
     matching("multiport", 1..=1, 48, transport::multiport),
+    matching("nfacct", 0..=1, 32, named::nfacct),
     matching("owner", 1..=1, 18, metadata::owner),
     matching("physdev", 0..=0, 66, metadata::physdev),
     matching("pkttype", 0..=0, 8, metadata::pkttype),
