@@ -8,8 +8,9 @@ mod info;
 
 pub use bpf::{BpfPacket, BpfProgram};
 pub use extension::{
-    Cluster, ConnectionsOf, Extension, GroupRule, IpsecElement, IpsecPolicy, Masked, RecentRule,
-    Search, SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
+    Cluster, ConnectionsOf, Extension, GroupRule, IpSetMatch, IpSetTarget, IpsecElement,
+    IpsecPolicy, Masked, RecentRule, Search, SegmentSize, Times, TtlChange, WordStep, WordTest,
+    Words,
 };
 pub use info::{Effect, Info, Parts, TRANSPORT_PRECHECKED, sees_fragments};
 

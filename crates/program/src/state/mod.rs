@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use dynamic::DynamicSet;
+use penstock_ipset::IpSets;
 
 pub use connlimit::ConnCountState;
 pub(crate) use connlimit::{join, leave};
@@ -151,6 +152,8 @@ pub enum State {
     Elements(Arc<DynamicSet>),
     /// Addresses that `recent` has seen.
     Recent(Box<Recent>),
+    /// The sets of ipset: all rules share them.
+    IpSets(Arc<IpSets>),
     /// Groups of `hashlimit`.
     Hashlimit(Hashlimit),
     /// Of a statement of an element of a set that packets change.
@@ -182,6 +185,7 @@ impl State {
             | State::Connlimit(_)
             | State::Elements(_)
             | State::Recent(_)
+            | State::IpSets(_)
             | State::Hashlimit(_) => None,
         }
     }
@@ -200,6 +204,7 @@ impl State {
             | State::Connlimit(_)
             | State::Elements(_)
             | State::Recent(_)
+            | State::IpSets(_)
             | State::Hashlimit(_) => None,
         }
     }
