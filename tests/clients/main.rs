@@ -10,6 +10,7 @@
 
 mod commands;
 mod conntrack;
+mod ipset;
 mod iptables;
 mod nft;
 mod others;

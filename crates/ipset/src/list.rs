@@ -82,19 +82,18 @@ impl Members {
     }
 
     /// Whether a set stands in a place (`list_set_utest()`).
-    pub(crate) fn test(&self, index: u16, place: Place, now: u64) -> Result<bool, Code> {
+    pub(crate) fn test(&self, index: u16, place: Place, now: u64) -> bool {
         let all = self.current(now);
         let at = |index| all.iter().position(|member| member.index == index);
-        let Some(found) = at(index) else { return Ok(false) };
+        let Some(found) = at(index) else { return false };
         let is = |at: Option<usize>, other: u16| {
             at.and_then(|at| all.get(at)).is_some_and(|member| member.index == other)
         };
-        let stands = match place {
-            Place::Any => return Ok(true),
+        match place {
+            Place::Any => true,
             Place::Before(other) => is(found.checked_add(1), other),
             Place::After(other) => is(found.checked_sub(1), other),
-        };
-        if stands { Ok(true) } else { Err(Code::LIST_REF_EXIST) }
+        }
     }
 
     /// Adds a set, or with `exist` changes what is said of it (`list_set_uadd()`).
@@ -147,7 +146,9 @@ impl Members {
         let Some(at) = all.iter().position(|member| member.index == index) else {
             return Err(if place == Place::Any { Code::EXIST } else { Code::LIST_REF_EXIST });
         };
-        self.test(index, place, now)?;
+        if !self.test(index, place, now) {
+            return Err(Code::LIST_REF_EXIST);
+        }
         self.comments.remove(all.remove(at).words().comment());
         self.all.store(Arc::new(all));
         Ok(())

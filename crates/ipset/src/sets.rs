@@ -447,7 +447,7 @@ fn test(slots: &Slots, set: &Set, given: &Given, now: u64) -> Result<bool, Code>
         Content::Table(table) => set.test(table, given, now),
         Content::List(members) => {
             let (index, place) = in_list(slots, given)?;
-            members.test(index, place, now)
+            Ok(members.test(index, place, now))
         }
     }
 }

@@ -186,6 +186,7 @@ impl Attendance<'_> {
                 | Ask::Part(..)
                 | Ask::Notice
                 | Ask::Connections(_)
+                | Ask::IpSets(_)
                 | Ask::Packets(_)
                 | Ask::Listen(_) => {
                     return Err(broken("not for this task"));

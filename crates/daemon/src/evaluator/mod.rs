@@ -50,6 +50,7 @@ mod process;
 mod protocol;
 mod recorder;
 mod remote_connections;
+mod remote_ip_sets;
 mod sandbox;
 
 use std::io;

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use penstock_lang::session::remote::Changes;
 use penstock_nfnetlink::{
-    Answers, Backend, Client, Connections, LogConfig, Notification, PacketListeners, Process,
-    QueueConfig, QueueVerdict, Refused, Show, SocketOption,
+    Answers, Backend, Client, Connections, IpSetTable, LogConfig, Notification, PacketListeners,
+    Process, QueueConfig, QueueVerdict, Refused, Show, SocketOption,
 };
 use penstock_ruleset::link::{ErrorPlace, LinkError, Linked};
 use penstock_ruleset::reset::Reset;
@@ -373,6 +373,23 @@ impl<'b, 'c> Batch<'b, 'c> {
         }
     }
 
+    pub(super) fn ip_sets_answer(
+        &mut self,
+        ask: penstock_ipset::Request,
+    ) -> Result<penstock_ipset::Reply, penstock_ipset::Refused> {
+        match self.child.ask(&Ask::IpSets(ask)) {
+            Ok(Answer::IpSets(answer)) => answer,
+            Ok(_) => {
+                self.wrong_answer();
+                Err(penstock_ipset::Code::EIO.into())
+            }
+            Err(e) => {
+                self.broke(e);
+                Err(penstock_ipset::Code::EIO.into())
+            }
+        }
+    }
+
     fn packets_answer(&mut self, ask: packet_listeners::Ask) -> Result<(), Errno> {
         match self.child.ask(&Ask::Packets(ask)) {
             Ok(Answer::Packets(answer)) => answer,
@@ -539,6 +556,10 @@ impl Backend for Batch<'_, '_> {
     }
 
     fn connections(&mut self) -> Option<&mut dyn Connections> {
+        Some(self)
+    }
+
+    fn ip_sets(&mut self) -> Option<&mut dyn IpSetTable> {
         Some(self)
     }
 

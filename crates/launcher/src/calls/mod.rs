@@ -9,6 +9,7 @@
 //! `SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV` would close it, at the price of receives that no signal
 //! interrupts.
 
+mod ip_set;
 mod name;
 mod open;
 mod options;
@@ -21,6 +22,7 @@ use crate::service::Sender;
 use crate::sys::Errno;
 use crate::task::Task;
 
+pub(crate) use ip_set::SO_IP_SET;
 pub(crate) use receive::resume;
 pub(crate) use send::untrapped;
 
@@ -47,11 +49,16 @@ fn dispatch(context: &Context, call: Call, scratch: &mut [u8]) -> Result {
     if call.thread == 0 {
         return CONTINUE;
     }
-    let Ok(task) = Task::new(&context.proc, &context.listener, &call) else {
+    let Ok(mut task) = Task::new(&context.proc, &context.listener, &call) else {
         return Ok(Reply::Done);
     };
     if call.number == libc::SYS_socket {
         return open::socket(context, &call, &task);
+    }
+    if call.number == libc::SYS_getsockopt
+        && (call.int(1), call.int(2)) == (libc::SOL_IP, SO_IP_SET)
+    {
+        return ip_set::get(context, &call, &mut task);
     }
     // The filter knows numbers only: what is there may be anything.
     let inode = match task.socket_inode(call.int(0)) {
