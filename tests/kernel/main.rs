@@ -76,6 +76,7 @@ fn main() -> ExitCode {
         .into_iter()
         .chain(extensions::all())
         .chain(extensions::bridges::all())
+        .chain(extensions::ip_sets::all())
         .chain(extensions::random(seed, count.div_ceil(4)))
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
         .chain(random::scenarios(&random::KINDS, &words, seed, |share| count.div_ceil(share)))

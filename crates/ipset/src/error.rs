@@ -18,6 +18,7 @@ impl Code {
     pub const EBUSY: Code = Code(16);
     pub const EEXIST: Code = Code(17);
     pub const EINVAL: Code = Code(22);
+    pub const ERANGE: Code = Code(34);
 
     pub const PROTOCOL: Code = Code(4097);
     pub const FIND_TYPE: Code = Code(4098);

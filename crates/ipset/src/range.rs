@@ -42,6 +42,16 @@ fn network_within(from: u32, to: u32) -> (u8, u32) {
 }
 
 impl Span {
+    /// How many there are, at most.
+    fn count(self) -> u64 {
+        match self {
+            Span::One(_) => 1,
+            Span::Hosts { from, to, step, .. } => u64::from(to.saturating_sub(from)) / step + 1,
+            // A range is of so many networks.
+            Span::Nets { .. } => 64,
+        }
+    }
+
     /// Gives one after the other, until `act` fails.
     fn each(self, act: &mut dyn FnMut(Prefix) -> Result<(), Code>) -> Result<(), Code> {
         match self {
@@ -210,6 +220,12 @@ impl Ranges {
         Ok(())
     }
 
+    /// How many elements there are, at most.
+    pub(crate) fn count(&self) -> u64 {
+        let spans = self.spans.iter().flatten().map(|span| span.count()).product::<u64>();
+        spans.saturating_mul(u64::from(self.ports.1 - self.ports.0) + 1)
+    }
+
     /// Gives one element after the other, until `act` fails.
     pub(crate) fn each(
         &self,
@@ -316,6 +332,9 @@ impl Asked<'_> {
                 (0, u32::MAX) => Err(Code::HASH_RANGE),
                 _ => Ok(Span::Nets { from, to }),
             };
+        }
+        if self.kind == Kind::HashIp && from == 0 {
+            return Err(Code::HASH_ELEM);
         }
         Ok(self.hosts(from, to))
     }

@@ -111,7 +111,8 @@ impl IpSets {
                 let request = Request::Change {
                     name: set.name.clone(),
                     delete: false,
-                    exist: false,
+                    // What counts of two elements may be the same.
+                    exist: true,
                     elements: chunk
                         .iter()
                         .filter(|told| told.expires_at.is_none_or(|at| at > now))

@@ -14,6 +14,10 @@ use crate::options::{Options, Shape};
 use crate::range::Ranges;
 use crate::table::Table;
 
+/// Most elements that a request names by ranges. The kernel goes through more, too, for as long as
+/// it takes.
+const RANGE_MOST: u64 = 1 << 24;
+
 /// What a set is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
@@ -47,7 +51,7 @@ pub struct Told {
 /// What is in it.
 #[derive(Debug)]
 pub(crate) enum Content {
-    Table(Table),
+    Table(Box<Table>),
     List(Members),
 }
 
@@ -63,7 +67,7 @@ impl Set {
     pub(crate) fn new(header: Header) -> Result<Self, Code> {
         let content = match header.kind {
             Kind::ListSet => Content::List(Members::default()),
-            kind => Content::Table(Table::new(kind, header.family, &header.options)?),
+            kind => Content::Table(Box::new(Table::new(kind, header.family, &header.options)?)),
         };
         Ok(Set { header, content })
     }
@@ -93,6 +97,9 @@ impl Set {
     ) -> Result<(), Code> {
         let Header { kind, family, options, .. } = &self.header;
         let ranges = Ranges::new(*kind, *family, options, given, false)?;
+        if ranges.count() > RANGE_MOST {
+            return Err(Code::ERANGE);
+        }
         let nomatch = kind.has_nets() && given.flags & NOMATCH != 0;
         let new = New::checked(&given.extensions, nomatch, options)?;
         ranges.each(&mut |element| {

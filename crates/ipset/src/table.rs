@@ -4,7 +4,7 @@
 //! lengths of prefixes that are there say which to try, longest first (`ip_set_hash_gen.h`).
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use penstock_sets::Dynamic;
 
@@ -60,6 +60,9 @@ pub(crate) struct Table {
     elements: Dynamic,
     lengths: [Lengths; 2],
     wildcards: Lengths,
+    /// Of networks with devices: the networks, and how many elements each has. The search ends at
+    /// the longest prefix that is there with any device (`hash_netiface4_data_equal()`).
+    networks: Option<Dynamic>,
     pub(crate) comments: Comments,
 }
 
@@ -83,6 +86,8 @@ impl Table {
             elements: Dynamic::new(key_len, WORDS, most),
             lengths: [Lengths::new(bits), Lengths::new(bits)],
             wildcards: Lengths::new(IFACE_LEN),
+            networks: (kind == Kind::HashNetIface)
+                .then(|| Dynamic::new(family.address_len() + 1, 2, most)),
             comments: Comments::default(),
         })
     }
@@ -143,10 +148,55 @@ impl Table {
         if !first {
             return inner(&mut tried);
         }
-        self.lengths[0].each().find_map(|len| {
+        for len in self.lengths[0].each() {
             tried.nets[0] = Prefix::masked(element.nets[0].address, len as u8);
-            inner(&mut tried)
-        })
+            let found = inner(&mut tried);
+            if found.is_some() || self.has_network(&tried, now) {
+                return found;
+            }
+        }
+        None
+    }
+
+    /// The key of an element's network.
+    fn network(&self, element: &Element) -> ([u8; 17], usize) {
+        let (mut key, len) = ([0; 17], self.family.address_len());
+        key[..len].copy_from_slice(&element.nets[0].address[..len]);
+        key[len] = element.nets[0].len;
+        (key, len + 1)
+    }
+
+    fn has_network(&self, element: &Element, now: u64) -> bool {
+        let Some(networks) = &self.networks else { return false };
+        let (key, len) = self.network(element);
+        networks.lookup(&key[..len], now, |_| ()).is_some()
+    }
+
+    /// Notes that there are `more` elements of a network, which live until `expires_at` (ns).
+    fn add_to_network(&self, element: &Element, more: u64, expires_at: u64, now: u64) {
+        let Some(networks) = &self.networks else { return };
+        let (key, len) = self.network(element);
+        let key = &key[..len];
+        let fill = |words: &[AtomicU64]| words.iter().for_each(|word| word.store(0, Relaxed));
+        networks.insert(key, now, expires_at, fill);
+        networks.renew(key, now, |words| {
+            let [count, latest] = words else { return None };
+            count.fetch_add(more, Relaxed);
+            Some(latest.fetch_max(expires_at, Relaxed).max(expires_at))
+        });
+    }
+
+    /// Notes that there is one element less of a network.
+    fn remove_from_network(&self, element: &Element, now: u64) {
+        let Some(networks) = &self.networks else { return };
+        let (key, len) = self.network(element);
+        let key = &key[..len];
+        if let Some(((), slot)) = networks.lookup(key, now, |_| ()) {
+            let before = networks.value(slot).first().map_or(0, |n| n.fetch_sub(1, Relaxed));
+            if before <= 1 {
+                networks.remove(key, now);
+            }
+        }
     }
 
     /// Tries a device's name, and then the wildcards that it begins with.
@@ -218,6 +268,7 @@ impl Table {
             match inserted {
                 Some((_, true)) => {
                     self.note(element, Lengths::add);
+                    self.add_to_network(element, 1, new.expires_at(now), now);
                     return Ok(());
                 }
                 Some((slot, false)) => {
@@ -233,6 +284,7 @@ impl Table {
                     }
                     if options.timeout.is_some() {
                         self.elements.renew(key.bytes(), now, |_| Some(new.expires_at(now)));
+                        self.add_to_network(element, 0, new.expires_at(now), now);
                     }
                     return Ok(());
                 }
@@ -267,6 +319,7 @@ impl Table {
             return false;
         }
         self.note(element, Lengths::remove);
+        self.remove_from_network(element, now);
         if let Some((comment, _)) = comment {
             self.comments.remove(comment);
         }
@@ -278,6 +331,7 @@ impl Table {
         self.elements.clear();
         self.lengths.iter().for_each(Lengths::clear);
         self.wildcards.clear();
+        self.networks.iter().for_each(Dynamic::clear);
         self.comments.clear();
     }
 
@@ -304,6 +358,9 @@ impl Table {
 
     /// Forgets comments of what has expired.
     pub(crate) fn tidy(&self, now: u64) {
+        if self.comments.count() == 0 {
+            return;
+        }
         let elements = self.elements.elements(now, |words| Words(words).comment());
         let used: HashSet<u32> = elements.iter().map(|element| element.read).collect();
         if used.len() < self.comments.count() {
