@@ -797,3 +797,19 @@ packet +50ms lan ip 198.18.0.11 > 198.19.0.2 / udp 1001 > 53 / "hello"
     drop (c handle 3)
 counters
     c 1: packets 2 bytes 66
+
+test a packet that its helper drops is logged
+with ct helper h { type "sip" protocol udp; }
+rule udp dport 5060 ct helper set "h" counter
+    [ meta load l4proto => reg 1 ]
+    [ cmp eq reg 1 0x00000011 ]
+    [ payload load 2b @ transport header + 2 => reg 1 ]
+    [ cmp eq reg 1 0x0000c413 ]
+    [ objref type 3 name h ]
+    [ counter pkts 0 bytes 0 ]
+packet ip 198.18.0.10 > 198.19.0.2 / udp 5060 > 5060 / "INVITE sip:b@198.19.0.2 SIP/2.0"
+    drop (log "nf_ct_sip: dropping packet: cannot parse cseq ", conntrack helper)
+packet ip 198.18.0.10 > 198.19.0.2 / udp 5061 > 5060 / "OPTIONS sip:b@198.19.0.2 SIP/2.0"
+    pass
+counters
+    c 1: packets 2 bytes 119

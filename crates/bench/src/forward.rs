@@ -7,8 +7,9 @@ use std::rc::Rc;
 use penstock_dataplane::Settings;
 
 use crate::flow::NET;
-use crate::frames::{Frames, flow, flow6};
+use crate::frames::{Frames, flow, flow_to, flow6, flow6_to};
 use crate::router::{Fate, Router, ruleset};
+use crate::routes::Routes;
 use crate::{Scale, Variant};
 
 fn stateful(family: &str) -> String {
@@ -48,7 +49,81 @@ fn router(rules: &str, flows: usize) -> Router {
     Router::between(&network(), settings, &ruleset(rules))
 }
 
+/// Frames of as many flows as there are destinations, each to one of them.
+fn frames_to(destinations: &[u128], v6: bool) -> Rc<Frames> {
+    let frame = |(n, to): (usize, &u128)| match v6 {
+        false => flow_to(n as u32, (*to as u32).to_be_bytes(), 9),
+        true => flow6_to(n as u32, (*to).into(), 9),
+    };
+    Rc::new(Frames::hot(destinations.iter().enumerate().map(frame)))
+}
+
+/// Plain forwarding with a routing table: variants of so many routes, next hops and destinations.
+fn with_routes(scale: Scale) -> Vec<Variant> {
+    let tables = [
+        ("plain-100k-routes", 100_000, 256, 10_000, false),
+        ("plain-1m-routes", 1_000_000, 256, 100_000, false),
+        ("plain6-10k-dst", 100, 100, 10_000, true),
+        ("plain6-200k-routes", 200_000, 256, 100_000, true),
+    ];
+    let variant = |(name, routes, next_hops, destinations, v6): (&str, u32, u32, u32, bool)| {
+        let routes = Routes::new(scale.count(routes), next_hops, v6);
+        let frames = frames_to(&routes.destinations(scale.count(destinations)), v6);
+        let net = network() + &routes.lines;
+        let router = Router::between(&net, Settings::default(), &ruleset(""));
+        let against = if v6 { "plain6-10k" } else { "plain-10k" };
+        Variant::new(name, frames.len() as u64, router.sending(&frames, Fate::Sent))
+            .against(against)
+    };
+    tables.into_iter().map(variant).collect()
+}
+
+/// Ten thousand flows to as many destinations, by a hundred next hops with a route each.
+fn many_destinations(scale: Scale, stateful: &str) -> Vec<Variant> {
+    let routes = Routes::new(100, 100, false);
+    let frames = frames_to(&routes.destinations(scale.count(10_000)), false);
+    let net = network() + &routes.lines;
+    let variant = |name: &str, rules: &str, against| {
+        let mut settings = Settings::default();
+        settings.conntrack.max = settings.conntrack.max.max(2 * frames.len() as u32);
+        let router = Router::between(&net, settings, &ruleset(rules)).answered(&frames);
+        Variant::new(name, frames.len() as u64, router.sending(&frames, Fate::Sent))
+            .against(against)
+    };
+    vec![
+        variant("plain-10k-dst", "", "plain-10k"),
+        variant("ct-10k-dst", stateful, "plain-10k-dst"),
+        variant("masquerade-10k-dst", MASQUERADE, "plain-10k-dst"),
+    ]
+}
+
+/// Few frames at a time: what a router has that is not busy.
+fn small_bursts(scale: Scale, stateful: &str) -> Vec<Variant> {
+    let frames = Rc::new(Frames::hot((0..scale.count(10_000)).map(|n| flow(n, 9))));
+    let variant = |name: &str, rules: &str, burst, against| {
+        let router = router(rules, frames.len()).answered(&frames).in_bursts(burst);
+        Variant::new(name, frames.len() as u64, router.sending(&frames, Fate::Sent))
+            .against(against)
+    };
+    vec![
+        variant("plain-burst-1", "", 1, "plain-10k"),
+        variant("plain-burst-8", "", 8, "plain-10k"),
+        variant("ct-burst-1", stateful, 1, "ct-10k"),
+        variant("ct-burst-8", stateful, 8, "ct-10k"),
+    ]
+}
+
 pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
+    let mut all = to_one_server(scale);
+    let stateful = stateful("ip");
+    all.extend(many_destinations(scale, &stateful));
+    all.extend(with_routes(scale));
+    all.extend(small_bursts(scale, &stateful));
+    all
+}
+
+/// All flows go to one server.
+fn to_one_server(scale: Scale) -> Vec<Variant> {
     let stateful4 = stateful("ip");
     let one = Rc::new(Frames::hot((0..64).map(|_| flow(0, 9))));
     let flows = scale.count(10_000);

@@ -65,16 +65,26 @@ pub(crate) fn udp(source: [u8; 4], sport: u16, destination: [u8; 4], dport: u16)
 
 /// Flow number `n` to one server: 10,000 clients and ports of all kinds.
 pub(crate) fn flow(n: u32, dport: u16) -> Vec<u8> {
+    flow_to(n, [198, 19, 0, 7], dport)
+}
+
+/// Flow number `n` to an address.
+pub(crate) fn flow_to(n: u32, destination: [u8; 4], dport: u16) -> Vec<u8> {
     let [_, _, c, d] = (n % 60_000 + 256).to_be_bytes();
-    udp([198, 18, c, d], 1024 + (n / 60_000 * 97 + n % 97) as u16, [198, 19, 0, 7], dport)
+    udp([198, 18, c, d], 1024 + (n / 60_000 * 97 + n % 97) as u16, destination, dport)
 }
 
 /// Flow number `n` to one server over IPv6: 62 bytes, without payload.
 pub(crate) fn flow6(n: u32, dport: u16) -> Vec<u8> {
+    flow6_to(n, Ipv6Addr::from(0x2001_0db8_0002_0000_0000_0000_0000_0007), dport)
+}
+
+/// Flow number `n` to an IPv6 address: 62 bytes, without payload.
+pub(crate) fn flow6_to(n: u32, destination: Ipv6Addr, dport: u16) -> Vec<u8> {
     let ether = Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:02");
     let source =
         Ipv6Addr::from(0x2001_0db8_0001_0000_0000_0000_0000_0000 | u128::from(n % 60_000 + 256));
-    let ip = Ipv6::new(source, "2001:db8:2::7");
+    let ip = Ipv6::new(source, destination);
     let sport = 1024 + (n / 60_000 * 97 + n % 97) as u16;
     (ether / ip / Udp::new(sport, dport)).build()
 }

@@ -34,6 +34,7 @@ pub mod measure;
 pub mod plot;
 pub mod report;
 mod router;
+mod routes;
 mod rules;
 mod sets;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What is wrong with a packet, in the kernel's words: those that `net.netfilter.
-//! nf_conntrack_log_invalid` asks for (`nf_l4proto_log_invalid()`).
+//! nf_conntrack_log_invalid` asks for (`nf_l4proto_log_invalid()`), and why a helper drops a packet,
+//! which is always said (`nf_ct_helper_log()`).
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,18 +10,29 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::tuple::Direction;
 
-/// Why a packet is no part of its connection, or has no effect on it.
+/// Why a packet is no part of its connection, has no effect on it, or is dropped by its helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// Number of the protocol.
-    pub protocol: u8,
-    pub(crate) what: Wrong,
+    says: Speaker,
+    what: Wrong,
+}
+
+/// Who finds something wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speaker {
+    /// The tracker of a protocol, by its number.
+    Protocol(u8),
+    /// A helper, by its name.
+    Helper(&'static str),
 }
 
 impl fmt::Display for Complaint {
     /// What stands before a packet in the log, without the blank that follows.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "nf_ct_proto_{}: {}", self.protocol, self.what)
+        match self.says {
+            Speaker::Protocol(number) => write!(f, "nf_ct_proto_{number}: {}", self.what),
+            Speaker::Helper(name) => write!(f, "nf_ct_{name}: dropping packet: {}", self.what),
+        }
     }
 }
 
@@ -33,10 +45,20 @@ impl Complaints {
     /// (`IPPROTO_RAW`).
     #[cold]
     pub(crate) fn note(&self, asked: u8, protocol: u8, what: Wrong) {
-        if (asked == protocol || asked == u8::MAX)
-            && let Some(free) = self.0.iter().find(|place| place.get().is_none())
-        {
-            free.set(Some(Complaint { protocol, what }));
+        if asked == protocol || asked == u8::MAX {
+            self.add(Complaint { says: Speaker::Protocol(protocol), what });
+        }
+    }
+
+    /// Notes why a helper drops a packet.
+    #[cold]
+    pub(crate) fn note_helper(&self, name: &'static str, what: Wrong) {
+        self.add(Complaint { says: Speaker::Helper(name), what });
+    }
+
+    fn add(&self, complaint: Complaint) {
+        if let Some(free) = self.0.iter().find(|place| place.get().is_none()) {
+            free.set(Some(complaint));
         }
     }
 
@@ -50,6 +72,10 @@ impl Complaints {
 pub(crate) enum Wrong {
     /// A fixed text.
     Text(&'static str),
+    /// A command of FTP that is cut or wrong.
+    Partial(&'static str),
+    /// A port of a stream in SIP that no user has.
+    Port(u32),
     /// The state table of TCP has no place for a segment of this kind.
     Segment {
         kind: u8,
@@ -101,6 +127,8 @@ impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Wrong::Text(text) => f.write_str(text),
+            Wrong::Partial(command) => write!(f, "partial matching of `{command}'"),
+            Wrong::Port(port) => write!(f, "wrong port {port}"),
             Wrong::Segment { kind, direction, state, ignored } => {
                 let end = if ignored { "ignored" } else { "invalid" };
                 let dir = direction as u8;

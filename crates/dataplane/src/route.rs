@@ -66,7 +66,7 @@ impl Route {
             mtu: hit.route.mtu,
             mtu_locked: hit.route.mtu_locked,
             hop_limit: hit.route.hop_limit.min(255) as u8,
-            prefix_len: hit.route.len,
+            prefix_len: hit.len,
             realm: hit.realm,
             redirect: false,
             iif,

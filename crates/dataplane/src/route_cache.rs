@@ -6,12 +6,15 @@
 //! Only what depends on the destination alone is here. A place holds what was asked for last; what
 //! falls on the same place takes turns.
 
-use penstock_net::Mac;
+use penstock_net::{GatewayRoute, Mac};
+use penstock_wire::quick::QuickMap;
 
 use crate::route::Route;
 
 /// Places, of each kind.
 const PLACES: usize = 1024;
+/// Most routes over gateways that are remembered.
+const GATEWAYS: usize = 1 << 16;
 
 /// An address of either family.
 pub(crate) trait Address: Copy + PartialEq {
@@ -55,6 +58,9 @@ struct Neighbour<A> {
 #[derive(Debug)]
 pub(crate) struct FamilyCache<A> {
     ways: Box<[Option<CachedRoute<A>>]>,
+    /// Routes over a gateway ([`penstock_net::GatewayRoute`]), by their number and the device by
+    /// which packets came in: they serve many destinations.
+    over_gateways: QuickMap<(usize, u32), CachedRoute<A>>,
     neighbours: Box<[Option<Neighbour<A>>]>,
 }
 
@@ -106,7 +112,11 @@ impl Sources {
 
 impl<A: Address> Default for FamilyCache<A> {
     fn default() -> Self {
-        FamilyCache { ways: vec![None; PLACES].into(), neighbours: vec![None; PLACES].into() }
+        FamilyCache {
+            ways: vec![None; PLACES].into(),
+            over_gateways: QuickMap::default(),
+            neighbours: vec![None; PLACES].into(),
+        }
     }
 }
 
@@ -119,6 +129,7 @@ fn place(device: u32, address: u32) -> usize {
 impl<A: Address> FamilyCache<A> {
     fn clear(&mut self) {
         self.ways.fill(None);
+        self.over_gateways.clear();
         self.neighbours.fill(None);
     }
 
@@ -135,6 +146,34 @@ impl<A: Address> FamilyCache<A> {
         if let Some(at) = self.ways.get_mut(place(to.iif, daddr.folded())) {
             *at = Some(CachedRoute { daddr, to: *to, mtu });
         }
+    }
+
+    /// The way over a gateway to an address for what came in by a device, which is remembered for
+    /// the address.
+    pub(crate) fn over_gateway(
+        &mut self,
+        route: GatewayRoute,
+        iif: u32,
+        daddr: A,
+    ) -> Option<CachedRoute<A>> {
+        let CachedRoute { to, mtu, .. } = *self.over_gateways.get(&(route.number, iif))?;
+        let to = Route { prefix_len: route.len, ..to };
+        self.remember_way(daddr, &to, mtu);
+        Some(CachedRoute { daddr, to, mtu })
+    }
+
+    /// Remembers a way for all destinations of a route.
+    pub(crate) fn remember_gateway(
+        &mut self,
+        route: GatewayRoute,
+        daddr: A,
+        to: &Route,
+        mtu: usize,
+    ) {
+        if self.over_gateways.len() >= GATEWAYS {
+            self.over_gateways.clear();
+        }
+        self.over_gateways.insert((route.number, to.iif), CachedRoute { daddr, to: *to, mtu });
     }
 
     /// Forgets the ways to an address for what came in by any of these devices.

@@ -9,13 +9,13 @@
 //! use penstock_iproute2::{Error, Words, lines, unknown};
 //!
 //! let text = "# a device\nset mtu 0x5dc \\\n up on\n";
-//! let (line, words) = &lines(text)[0];
-//! let mut words = Words::new(words);
+//! let (line, words) = lines(text).next().unwrap();
+//! let mut words = Words::new(&words);
 //! assert!(words.take("set") && words.take("mtu"));
-//! assert_eq!((*line, words.number::<u32>()), (2, Ok(1500)));
+//! assert_eq!((line, words.number::<u32>()), (2, Ok(1500)));
 //! assert!(words.take("up") && words.on_off().unwrap());
 //! assert!(words.end().is_ok());
-//! let error = Error { file: "f".into(), line: *line, message: unknown("down") };
+//! let error = Error { file: "f".into(), line, message: unknown("down") };
 //! assert_eq!(error.to_string(), "f:2: unknown word \"down\"");
 //! ```
 

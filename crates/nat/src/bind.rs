@@ -142,7 +142,9 @@ pub fn bind_to_itself(table: &mut Conntrack, n: u32, manip: Manip, random: &mut 
 
 /// Binds a connection that a translated one announced: its source becomes what the other side of
 /// that one sees, its destination what was announced before it was translated
-/// (`nf_nat_follow_master()`). Does nothing for others. `false` if the packet must be dropped.
+/// (`nf_nat_follow_master()`). Data of a PPTP call from the client gets the call id that the server
+/// knows as its source's (`pptp_nat_expected()`). Does nothing for others. `false` if the packet
+/// must be dropped.
 pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut Random) -> bool {
     let Some(connection) = table.connection_at(n) else { return false };
     let bound = status::CONFIRMED | status::NAT_DONE_MASK;
@@ -151,12 +153,19 @@ pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut Random) -> 
     };
     let Some(master) = connection.master() else { return true };
     let across = master.tuple(follow.direction.opposite());
-    let source = Range::address(across.dst);
-    let destination = Range {
+    let gre = connection.tuple(Direction::Original).protocol == protocol::GRE;
+    let with_port = |range: Range| Range {
         flags: MAP_IPS | PROTO_SPECIFIED,
         min_id: follow.port,
         max_id: follow.port,
-        ..Range::address(follow.address.unwrap_or(across.src))
+        ..range
+    };
+    let source = Range::address(across.dst);
+    let destination = Range::address(follow.address.unwrap_or(across.src));
+    let (source, destination) = if gre && follow.direction == Direction::Original {
+        (with_port(source), destination)
+    } else {
+        (source, with_port(destination))
     };
     bind(table, n, &source, Manip::Source, random)
         && bind(table, n, &destination, Manip::Destination, random)

@@ -8,15 +8,19 @@ mod routes;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
+pub(crate) use routes::NewRoute;
+use routes::add_own;
+
 use crate::bridge::FdbEntry;
 use crate::devconf::DevconfSysctls;
 use crate::kind::{Kind, Loopback, Pppoe, Tunnel, Vlan, Wire};
 use crate::multicast::MdbEntry;
 use crate::neighbour::Neighbours;
 use crate::network::Parts;
+use crate::tables::Tables;
 use crate::{
-    Action, Address4, Address6, LOOPBACK, Link, Mac, Network, Route, RouteType, Rule, Scope,
-    TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
+    Action, Address4, Address6, LOOPBACK, Link, Mac, Network, RouteInfo, RouteInfos, RouteType,
+    Rule, Scope, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
 };
 
 /// Bits of a prefix that count.
@@ -46,8 +50,10 @@ pub(crate) struct Config {
     next_index: u32,
     /// Far ends of wires, not part of this namespace.
     far_ends: Vec<Arc<str>>,
-    pub(crate) routes4: Vec<Route>,
-    pub(crate) routes6: Vec<Route>,
+    routes4: Tables<u32>,
+    routes6: Tables<u128>,
+    /// What the routes have in common.
+    infos: RouteInfos,
     pub(crate) rules4: Vec<Rule>,
     pub(crate) rules6: Vec<Rule>,
     pub(crate) unmerged: bool,
@@ -107,8 +113,9 @@ impl Config {
             links: vec![lo],
             next_index: 2,
             far_ends: Vec::new(),
-            routes4: Vec::new(),
-            routes6: Vec::new(),
+            routes4: Tables::default(),
+            routes6: Tables::default(),
+            infos: RouteInfos::default(),
             rules4: vec![
                 Rule::all(0, Action::Lookup(TABLE_LOCAL)),
                 Rule::all(32766, Action::Lookup(TABLE_MAIN)),
@@ -129,6 +136,11 @@ impl Config {
         }
     }
 
+    /// With these routes instead of those that were read.
+    pub(crate) fn with_routes(self, routes4: Tables<u32>, routes6: Tables<u128>) -> Self {
+        Config { routes4, routes6, ..self }
+    }
+
     pub(crate) fn finish(mut self) -> Network {
         let index = |links: &[Link], name: &Option<String>| {
             let name = name.as_deref()?;
@@ -144,13 +156,13 @@ impl Config {
             fdb,
             self.xfrm,
             Parts {
-                routes: self.routes4,
+                tables: self.routes4,
                 rules: self.rules4,
                 custom_rules: self.unmerged,
                 neighbours: self.neighbours4,
             },
             Parts {
-                routes: self.routes6,
+                tables: self.routes6,
                 rules: self.rules6,
                 custom_rules: self.custom6,
                 neighbours: self.neighbours6,
@@ -247,10 +259,8 @@ impl Config {
             return Err(EXISTS.into());
         }
         let v6 = tunnel.kind.outer6();
-        let routes = if v6 { &self.routes6 } else { &self.routes4 };
         let tables = [TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT];
-        let found =
-            (remote != 0).then(|| Self::find(routes, &tables, remote, tunnel.link, v6)).flatten();
+        let found = (remote != 0).then(|| self.way_to(v6, &tables, remote, tunnel.link)).flatten();
         let by = found.and_then(|r| r.nexthops.first()).map_or(tunnel.link, |n| n.oif);
         let lower = self.by_index(by).map_or(1500, |l| l.mtu);
         Ok(tunnel.mtu_over(lower))
@@ -395,16 +405,10 @@ impl Config {
         let generate = link.addrgenmode;
         // Devices of other kinds get neither (addrconf_dev_config()).
         let id = link.kind.interface_identifier(link.mac)?;
-        let mut group = Self::route(TABLE_LOCAL, 0xff << 120, 8, RouteType::Multicast, index);
-        group.metric = 256;
-        if self
-            .routes6
-            .iter()
-            .any(|r| r.kind == RouteType::Multicast && r.nexthops == group.nexthops)
-        {
+        let group = RouteInfo { metric: 256, ..Self::own_route(RouteType::Multicast, index) };
+        if !add_own(&mut self.routes6, TABLE_LOCAL, 0xff << 120, 8, self.infos.share(group)) {
             return None;
         }
-        self.routes6.push(group);
         let address = generated6(0xfe80 << 112 | u128::from(id), 64);
         let link = self.link_mut(index).filter(|_| generate)?;
         if link.addresses6.iter().any(|a| a.local == address.local) {
@@ -428,7 +432,7 @@ impl Config {
         self.neighbours4.forget_link(index);
         // Routes of local addresses stay: they have no way out that could be down.
         let goes =
-            |r: &Route| r.nexthops.iter().any(|n| n.oif == index && n.scope != Scope::NOWHERE);
+            |r: &RouteInfo| r.nexthops.iter().any(|n| n.oif == index && n.scope != Scope::NOWHERE);
         self.routes4.retain(|r| !goes(r));
         self.stop6(index);
     }
@@ -436,7 +440,7 @@ impl Config {
     /// IPv6 ends on the link: its addresses and routes go.
     fn stop6(&mut self, index: u32) {
         self.neighbours6.forget_link(index);
-        self.routes6.retain(|r| !r.nexthops.iter().any(|n| n.oif == index));
+        self.routes6.retain(|r| !r.is_by(index));
         if let Some(l) = self.link_mut(index) {
             l.addresses6.clear();
         }
@@ -489,19 +493,13 @@ impl Config {
         let source = link.addresses4.iter().find(same).map_or(a.local, |p| p.local);
         let mut add = |kind, prefix: u128, len, metric| {
             let table = if kind == RouteType::Unicast { TABLE_MAIN } else { TABLE_LOCAL };
-            let mut r = Self::route(table, prefix, len, kind, index);
+            let mut r = Self::own_route(kind, index);
             r.metric = metric;
             r.source = Some(Ipv4Addr::from(source).into());
             let local = kind == RouteType::Local;
             r.scope = if local { Scope::HOST } else { Scope::LINK };
             r.nexthops[0].scope = if local { Scope::NOWHERE } else { Scope::HOST };
-            let there = |o: &Route| {
-                (o.table, o.prefix, o.len, o.metric, o.kind) == (table, prefix, len, metric, kind)
-                    && o.nexthops == r.nexthops
-            };
-            if !self.routes4.iter().any(there) {
-                self.routes4.push(r);
-            }
+            add_own(&mut self.routes4, table, prefix as u32, len, self.infos.share(r));
         };
         add(RouteType::Local, a.local.into(), 32, 0);
         if !up {
@@ -553,15 +551,8 @@ impl Config {
         let loopback = index == LOOPBACK;
         let mut add = |kind, prefix: u128, len, metric| {
             let table = if kind == RouteType::Unicast { TABLE_MAIN } else { TABLE_LOCAL };
-            let mut r = Self::route(table, prefix, len, kind, index);
-            r.metric = metric;
-            let there = |o: &Route| {
-                (o.table, o.prefix, o.len, o.metric, o.kind) == (table, prefix, len, metric, kind)
-                    && o.nexthops == r.nexthops
-            };
-            if !self.routes6.iter().any(there) {
-                self.routes6.push(r);
-            }
+            let r = RouteInfo { metric, ..Self::own_route(kind, index) };
+            add_own(&mut self.routes6, table, prefix, len, self.infos.share(r));
         };
         add(RouteType::Local, a.local, 128, 0);
         if !a.noprefixroute {

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::config::{Config, Mode};
+use crate::tables::Tables;
 use crate::{
     Action, DevconfValues, Link, Mac, Network, Route, Rule, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
 };
@@ -76,13 +77,12 @@ impl Network {
         config.unmerged =
             custom(&rules4, &[(0, TABLE_LOCAL), (32766, TABLE_MAIN), (32767, TABLE_DEFAULT)]);
         config.custom6 = custom(&rules6, &[(0, TABLE_LOCAL), (32766, TABLE_MAIN)]);
-        (config.routes4, config.routes6) = (routes4, routes6);
         (config.rules4, config.rules6) = (rules4, rules6);
         for (link, address, mac) in neighbours {
             // To replace is always possible.
             let _ = config.add_neighbour(link, address, mac, Mode::Replace);
         }
-        let mut net = config.finish();
+        let mut net = config.with_routes(Tables::new(routes4), Tables::new(routes6)).finish();
         let own = |link: &Link| devconf.links.get(&link.index).copied();
         let values = net.links().iter().map(|l| own(l).unwrap_or_else(DevconfValues::of_device));
         let values = values.collect();

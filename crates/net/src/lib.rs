@@ -30,14 +30,15 @@ mod bridge_config;
 mod bridge_lines;
 mod config;
 mod devconf;
+mod fib;
 mod kernel;
+mod key;
 mod kind;
 mod lines;
 mod link;
 mod link_lines;
 mod link_types;
 mod link_words;
-mod lpm;
 mod mdb_lines;
 mod multicast;
 mod neighbour;
@@ -48,6 +49,7 @@ mod route_lines;
 mod rule;
 mod rule_lines;
 mod source;
+mod tables;
 mod tunnel_lines;
 mod tunnels;
 mod xfrm_lines;
@@ -63,10 +65,10 @@ pub use kind::{
 };
 pub use link::{Address4, Address6, LARGEST_INDEX, Link, Scope};
 pub use multicast::{GroupAddress, MdbEntry, MulticastRouter, Snooping};
-pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
+pub use network::{Flow4, Flow6, GatewayRoute, Hit, Network, NoRoute};
 pub use penstock_iproute2::Error;
 pub use penstock_wire::ethernet::Mac;
-pub use route::{Nexthop, Route, RouteType};
+pub use route::{Nexthop, Route, RouteInfo, RouteInfos, RouteType};
 pub use rule::{Action, Rule};
 
 /// Index of the loopback link, as in every namespace.

@@ -4,20 +4,21 @@
 
 mod routing;
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use penstock_wire::quick::QuickMap;
 use routing::Family;
 
 use crate::kind::TunnelKind;
 use crate::multicast::MdbEntry;
-use crate::neighbour::{Neighbours, Quick};
+use crate::neighbour::Neighbours;
 use crate::rule::Rule;
+use crate::tables::Tables;
 use crate::tunnels::Tunnels;
 use crate::{
     BridgePort, Devconf, DevconfSysctls, DevconfValues, FdbEntry, Link, LinkDevconf, Mac, Nexthop,
-    Route, RouteType, TABLE_LOCAL,
+    RouteInfo, RouteType, TABLE_LOCAL,
 };
 
 /// What an IPv4 lookup depends on (`struct flowi4`). Zero means "not given".
@@ -71,11 +72,23 @@ pub struct Flow6 {
 #[derive(Clone, Copy, Debug)]
 pub struct Hit<'a> {
     /// The route.
-    pub route: &'a Route,
+    pub route: &'a RouteInfo,
+    /// Length of its prefix.
+    pub len: u8,
     /// The way out, chosen among the route's.
     pub nexthop: &'a Nexthop,
     /// Realms, of the route or else of the rule.
     pub realm: u32,
+}
+
+/// A route over one gateway that was found for a destination.
+#[derive(Clone, Copy, Debug)]
+pub struct GatewayRoute {
+    /// Stands for all that the route has in common with others: routes of one network with the same
+    /// number differ in their prefixes only.
+    pub number: usize,
+    /// Length of the prefix.
+    pub len: u8,
 }
 
 /// Why there is no way.
@@ -98,7 +111,7 @@ pub enum NoRoute {
 pub struct Network {
     links: Vec<Link>,
     by_index: Vec<Option<u32>>,
-    vlans: HashMap<(u32, u16, u16), u32, Quick>,
+    vlans: QuickMap<(u32, u16, u16), u32>,
     lowers: Vec<bool>,
     tunnels: Tunnels,
     /// Some link is a bridge.
@@ -106,7 +119,7 @@ pub struct Network {
     fdb: Vec<FdbEntry>,
     mdb: Vec<MdbEntry>,
     xfrm: penstock_xfrm::Config,
-    own4: HashMap<u32, u32, Quick>,
+    own4: QuickMap<u32, u32>,
     /// A bit for each value of the low bits of those addresses.
     own4_bits: u64,
     custom4: bool,
@@ -120,7 +133,7 @@ pub struct Network {
 
 /// What the configuration hands over for one family.
 pub(crate) struct Parts<K> {
-    pub(crate) routes: Vec<Route>,
+    pub(crate) tables: Tables<K>,
     pub(crate) rules: Vec<Rule>,
     /// A routing rule was ever added.
     pub(crate) custom_rules: bool,
@@ -138,7 +151,7 @@ impl Network {
         let top = links.iter().map(|l| l.index).max().unwrap_or(0) as usize;
         let mut by_index = vec![None; top + 1];
         let mut lowers = vec![false; top + 1];
-        let mut vlans = HashMap::default();
+        let mut vlans = QuickMap::default();
         for (i, link) in links.iter().enumerate() {
             by_index[link.index as usize] = Some(i as u32);
             if let Some(v) = link.vlan() {
@@ -150,11 +163,11 @@ impl Network {
             }
         }
         let addresses = links.iter().flat_map(|l| l.addresses4.iter().map(|a| (a.local, l.index)));
-        let own4: HashMap<_, _, _> = addresses.collect();
+        let own4: QuickMap<_, _> = addresses.collect();
         let own4_bits = own4.keys().fold(0, |bits, address| bits | 1 << (address % u64::BITS));
         let unmerged4 = v4.custom_rules;
         let custom4 =
-            unmerged4 || v4.routes.iter().any(|r| r.kind == RouteType::Local && !r.from_kernel);
+            unmerged4 || v4.tables.any(|_, r| r.kind == RouteType::Local && !r.from_kernel);
         Network {
             bridges: links.iter().any(|l| l.bridge().is_some()),
             fdb,
@@ -170,8 +183,8 @@ impl Network {
             lowers,
             conf_all: DevconfValues::of_all(),
             filters_sources4: false,
-            v4: Family::new(v4, !unmerged4, |p| p as u32),
-            v6: Family::new(v6, false, |p| p),
+            v4: Family::new(v4, !unmerged4),
+            v6: Family::new(v6, false),
         }
     }
 
@@ -218,22 +231,11 @@ impl Network {
             }
         }
         self.filters_sources4 = self.links.iter().any(|l| l.conf.is_on(Devconf::RpFilter));
-        let by =
-            |route: &Route, links: &[u32]| route.nexthops.iter().any(|n| links.contains(&n.oif));
-        let goes = |route: &Route| {
-            by(route, &off) || route.kind == RouteType::Anycast && by(route, &hosts)
-        };
-        if !self.v6.routes.iter().any(goes) {
-            return;
-        }
-        let family = &mut self.v6;
-        let mut neighbours = std::mem::take(&mut family.neighbours);
-        off.iter().for_each(|link| neighbours.forget_link(*link));
-        let (mut routes, rules) =
-            (std::mem::take(&mut family.routes), std::mem::take(&mut family.rules));
-        routes.retain(|route| !goes(route));
-        let custom_rules = !family.plain;
-        *family = Family::new(Parts { routes, rules, custom_rules, neighbours }, false, |p| p);
+        let by = |route: &RouteInfo, links: &[u32]| links.iter().any(|link| route.is_by(*link));
+        self.v6.tables.retain(|route| {
+            !(by(route, &off) || route.kind == RouteType::Anycast && by(route, &hosts))
+        });
+        off.iter().for_each(|link| self.v6.neighbours.forget_link(*link));
     }
 
     /// The value of `all` for a setting of devices, for what leaves by no device.
@@ -324,16 +326,6 @@ impl Network {
         self.lowers.get(lower as usize).copied().unwrap_or(false)
     }
 
-    /// All IPv4 routes.
-    pub fn routes4(&self) -> &[Route] {
-        &self.v4.routes
-    }
-
-    /// All IPv6 routes.
-    pub fn routes6(&self) -> &[Route] {
-        &self.v6.routes
-    }
-
     /// IPv4 rules by priority.
     pub fn rules4(&self) -> &[Rule] {
         &self.v4.rules
@@ -379,8 +371,8 @@ impl Network {
             return RouteType::Multicast;
         }
         let flow = Flow4 { daddr: address, ..Flow4::default() };
-        match self.v4.table(TABLE_LOCAL).and_then(|t| self.table4(t, &flow)) {
-            Some(Ok(route))
+        match self.v4.tables.fib(TABLE_LOCAL).and_then(|t| self.table4(t, &flow)) {
+            Some(Ok((route, _)))
                 if link.is_none_or(|l| route.nexthops.first().is_some_and(|n| n.oif == l)) =>
             {
                 route.kind

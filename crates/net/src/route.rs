@@ -3,6 +3,9 @@
 //! Routes.
 
 use std::net::IpAddr;
+use std::sync::Arc;
+
+use penstock_wire::quick::QuickSet;
 
 use crate::Scope;
 
@@ -31,7 +34,7 @@ pub enum RouteType {
 }
 
 /// One way out of a route.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Nexthop {
     /// Link to leave by; 0 for none (routes that only refuse).
     pub oif: u32,
@@ -56,6 +59,13 @@ pub struct Route {
     pub len: u8,
     /// TOS it is limited to (IPv4), 0 for any.
     pub tos: u8,
+    /// What it does. Many routes share it.
+    pub info: Arc<RouteInfo>,
+}
+
+/// What routes of many prefixes have in common (`struct fib_info`).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RouteInfo {
     /// Lower is preferred.
     pub metric: u32,
     /// What it does.
@@ -78,4 +88,49 @@ pub struct Route {
     pub realm: u32,
     /// Ways out; more than one share the flows.
     pub nexthops: Vec<Nexthop>,
+}
+
+impl RouteInfo {
+    /// A route without ways out and other properties.
+    pub fn new(kind: RouteType) -> Self {
+        RouteInfo {
+            metric: 0,
+            kind,
+            scope: Scope::UNIVERSE,
+            from_kernel: false,
+            source: None,
+            mtu: 0,
+            mtu_locked: false,
+            advmss: 0,
+            hop_limit: 0,
+            realm: 0,
+            nexthops: Vec::new(),
+        }
+    }
+
+    /// Whether a way out is by a link.
+    pub(crate) fn is_by(&self, link: u32) -> bool {
+        self.nexthops.iter().any(|n| n.oif == link)
+    }
+}
+
+/// Keeps one copy of what many routes have in common.
+#[derive(Clone, Debug, Default)]
+pub struct RouteInfos(QuickSet<Arc<RouteInfo>>);
+
+impl RouteInfos {
+    /// The copy of this one.
+    pub fn share(&mut self, info: RouteInfo) -> Arc<RouteInfo> {
+        if let Some(there) = self.0.get(&info) {
+            return there.clone();
+        }
+        let info = Arc::new(info);
+        self.0.insert(info.clone());
+        info
+    }
+
+    /// Forgets those that no route has any more.
+    pub fn tidy(&mut self) {
+        self.0.retain(|info| Arc::strong_count(info) > 1);
+    }
 }

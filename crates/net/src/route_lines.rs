@@ -5,9 +5,11 @@
 use std::net::IpAddr;
 
 use crate::address_lines::scope;
-use crate::config::{Config, Mode};
+use crate::config::{Config, Mode, NewRoute};
 use crate::lines::{self, Words};
-use crate::{LOOPBACK, Nexthop, Route, RouteType, Scope, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
+use crate::{
+    LOOPBACK, Nexthop, RouteInfo, RouteType, Scope, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
+};
 
 type Done = Result<(), String>;
 
@@ -89,7 +91,8 @@ struct RouteWords<'a> {
     table: Option<u32>,
     scope: Option<Scope>,
     /// What does not depend on other words.
-    route: Route,
+    tos: u8,
+    info: RouteInfo,
 }
 
 impl<'a> RouteWords<'a> {
@@ -108,23 +111,8 @@ impl<'a> RouteWords<'a> {
             nexthops: Vec::new(),
             table: None,
             scope: None,
-            route: Route {
-                table: TABLE_MAIN,
-                prefix: 0,
-                len: 0,
-                tos: 0,
-                metric: 0,
-                kind: RouteType::Unicast,
-                scope: Scope::UNIVERSE,
-                from_kernel: false,
-                source: None,
-                mtu: 0,
-                mtu_locked: false,
-                advmss: 0,
-                hop_limit: 0,
-                realm: 0,
-                nexthops: Vec::new(),
-            },
+            tos: 0,
+            info: RouteInfo::new(RouteType::Unicast),
         }
     }
 
@@ -149,23 +137,23 @@ impl<'a> RouteWords<'a> {
                 }
                 "onlink" => self.first.onlink = true,
                 "nexthop" => self.nexthops.push(nexthop(config, w)?),
-                "metric" | "priority" | "preference" => self.route.metric = w.number()?,
+                "metric" | "priority" | "preference" => self.info.metric = w.number()?,
                 "table" => self.table = Some(table(w.value()?)?),
                 "mtu" => {
-                    self.route.mtu_locked = w.take("lock");
-                    self.route.mtu = w.number_after("mtu")?;
+                    self.info.mtu_locked = w.take("lock");
+                    self.info.mtu = w.number_after("mtu")?;
                 }
                 "advmss" => {
                     w.take("lock");
-                    self.route.advmss = w.number_after("advmss")?;
+                    self.info.advmss = w.number_after("advmss")?;
                 }
                 "hoplimit" => {
                     w.take("lock");
-                    self.route.hop_limit = w.number_after("hoplimit")?;
+                    self.info.hop_limit = w.number_after("hoplimit")?;
                 }
-                "src" => self.route.source = Some(w.address()?),
-                "realm" | "realms" => self.route.realm = realms(w.value()?)?,
-                "tos" | "dsfield" => self.route.tos = tos(w.value()?)?,
+                "src" => self.info.source = Some(w.address()?),
+                "realm" | "realms" => self.info.realm = realms(w.value()?)?,
+                "tos" | "dsfield" => self.tos = tos(w.value()?)?,
                 "scope" => self.scope = Some(scope(w.value()?)?),
                 "proto" | "protocol" | "pref" => {
                     w.value()?;
@@ -193,7 +181,7 @@ impl<'a> RouteWords<'a> {
 
     /// The route, and whether it is one of IPv6, with defaults for what was not said. `v6` is
     /// what the command says of the family.
-    fn route(self, v6: Option<bool>) -> Result<(Route, bool), String> {
+    fn route(self, v6: Option<bool>) -> Result<(NewRoute, bool), String> {
         let RouteWords {
             destination,
             kind,
@@ -202,7 +190,8 @@ impl<'a> RouteWords<'a> {
             mut nexthops,
             table,
             scope,
-            route: mut r,
+            tos,
+            info: mut r,
         } = self;
         let text = destination.unwrap_or("default");
         let gateway6 = |n: &Nexthop| matches!(n.gateway, Some(IpAddr::V6(_)));
@@ -238,7 +227,7 @@ impl<'a> RouteWords<'a> {
             ));
         }
         let local = matches!(kind, RouteType::Local | RouteType::Broadcast | RouteType::Anycast);
-        r.table = table.unwrap_or(if local { TABLE_LOCAL } else { TABLE_MAIN });
+        let table = table.unwrap_or(if local { TABLE_LOCAL } else { TABLE_MAIN });
         let via_gateway = nexthops.iter().any(|n| n.gateway.is_some());
         r.scope = scope.unwrap_or(match kind {
             RouteType::Local => Scope::HOST,
@@ -252,8 +241,8 @@ impl<'a> RouteWords<'a> {
         if kind == RouteType::Local && is6 && nexthops[0].oif == 0 {
             nexthops[0].oif = LOOPBACK;
         }
-        (r.prefix, r.len, r.kind, r.nexthops) = (prefix, len, kind, nexthops);
-        Ok((r, is6))
+        (r.kind, r.nexthops) = (kind, nexthops);
+        Ok((NewRoute { table, prefix, len, tos, info: r }, is6))
     }
 }
 

@@ -2,20 +2,18 @@
 
 //! Which tunnel or session a packet belongs to, by the addresses around it.
 
-use std::collections::HashMap;
-
 use penstock_wire::ethernet::Mac;
+use penstock_wire::quick::QuickMap;
 
 use crate::Link;
 use crate::kind::TunnelKind;
-use crate::neighbour::Quick;
 
 /// Tunnels by their ends, and sessions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tunnels {
     /// Devices by driver, local and remote address, the latest first.
-    ends: HashMap<(TunnelKind, u128, u128), Vec<Candidate>, Quick>,
-    sessions: HashMap<(u32, u16, u64), u32, Quick>,
+    ends: QuickMap<(TunnelKind, u128, u128), Vec<Candidate>>,
+    sessions: QuickMap<(u32, u16, u64), u32>,
     /// There are some over IPv4, over IPv6.
     over4: bool,
     over6: bool,

@@ -2,7 +2,9 @@
 
 //! Routes (`RTM_NEWROUTE`, `<linux/rtnetlink.h>`).
 
-use penstock_net::{Nexthop, Route, RouteType, Scope};
+use std::sync::Arc;
+
+use penstock_net::{Nexthop, Route, RouteInfo, RouteInfos, RouteType, Scope};
 
 use crate::message::{Attributes, Message, address, number};
 use crate::nexthop::Objects;
@@ -56,24 +58,21 @@ pub(crate) struct Told {
 impl Told {
     /// With the ways of its object, if it has one; `None` if there is no way.
     pub(crate) fn with(&self, objects: &Objects) -> Option<Route> {
-        let Told { route, object } = self;
-        let ways = match object.and_then(|id| objects.ways(id)) {
-            Some(ways) => ways,
+        let Told { route, object: Some(object) } = self else { return Some(self.route.clone()) };
+        let ways = objects.ways(*object).unwrap_or_else(|| {
             // It is gone by now, which will be told.
-            None => route
-                .nexthops
-                .iter()
-                .filter(|way| object.is_none() || way.oif != 0)
-                .cloned()
-                .collect(),
-        };
-        (!ways.is_empty()).then(|| Route { nexthops: ways, ..route.clone() })
+            route.info.nexthops.iter().filter(|way| way.oif != 0).cloned().collect()
+        });
+        (!ways.is_empty()).then(|| {
+            let info = RouteInfo { nexthops: ways, ..RouteInfo::clone(&route.info) };
+            Route { info: Arc::new(info), ..route.clone() }
+        })
     }
 }
 
-/// Reads a route; `None` for what is none that packets meet. Routes that another program carries
-/// out (encapsulation) are left out, too.
-pub(crate) fn read(message: &Message) -> Option<(bool, Told)> {
+/// Reads a route, with one copy of what it shares with others; `None` for what is none that packets
+/// meet. Routes that another program carries out (encapsulation) are left out, too.
+pub(crate) fn read(message: &Message, infos: &mut RouteInfos) -> Option<(bool, Told)> {
     let &[family, len, source_len, tos, table, protocol, scope, number_of_kind, f0, f1, f2, f3] =
         message.head::<HEAD>()?;
     let v6 = match i32::from(family) {
@@ -99,11 +98,11 @@ pub(crate) fn read(message: &Message) -> Option<(bool, Told)> {
         Some(bytes) => several(bytes, kind),
         None => vec![nexthop(all, all.u32(RTA_OIF).unwrap_or(0), flags, 1, kind)],
     };
-    let route = Route {
-        table: all.u32(RTA_TABLE).unwrap_or(table.into()),
-        prefix: all.get(RTA_DST).map_or(0, number),
-        len,
-        tos,
+    let object = all.u32(RTA_NH_ID);
+    if object.is_none() && nexthops.is_empty() {
+        return None;
+    }
+    let info = RouteInfo {
         metric: all.u32(RTA_PRIORITY).unwrap_or(0),
         kind,
         scope: Scope(scope),
@@ -116,8 +115,14 @@ pub(crate) fn read(message: &Message) -> Option<(bool, Told)> {
         realm: all.u32(RTA_FLOW).unwrap_or(0),
         nexthops,
     };
-    let object = all.u32(RTA_NH_ID);
-    (object.is_some() || !route.nexthops.is_empty()).then_some((v6, Told { route, object }))
+    let route = Route {
+        table: all.u32(RTA_TABLE).unwrap_or(table.into()),
+        prefix: all.get(RTA_DST).map_or(0, number),
+        len,
+        tos,
+        info: infos.share(info),
+    };
+    Some((v6, Told { route, object }))
 }
 
 fn nexthop(all: Attributes<'_>, oif: u32, flags: u32, weight: u32, kind: RouteType) -> Nexthop {

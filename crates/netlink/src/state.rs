@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 
-use penstock_net::{KernelDevconf, KernelState, Link, Mac, Network, Rule};
+use penstock_net::{KernelDevconf, KernelState, Link, Mac, Network, RouteInfos, Rule};
 
 use crate::address::{self, Address};
 use crate::devconf::read_devconf;
@@ -25,6 +25,7 @@ pub struct State {
     addresses: Vec<(u32, Address)>,
     routes4: Vec<Told>,
     routes6: Vec<Told>,
+    infos: RouteInfos,
     nexthops: Objects,
     rules4: Vec<Rule>,
     rules6: Vec<Rule>,
@@ -65,8 +66,9 @@ impl State {
                 let mut head = [0; route::HEAD];
                 head[0] = family(v6);
                 let all = socket.dump(libc::RTM_GETROUTE, &head)?;
-                *routes =
-                    all.iter().filter_map(route::read).filter(|r| r.0 == v6).map(|r| r.1).collect();
+                let told = all.iter().filter_map(|message| route::read(message, &mut self.infos));
+                *routes = told.filter(|r| r.0 == v6).map(|r| r.1).collect();
+                self.infos.tidy();
             }
         }
         if what.rules {

@@ -21,6 +21,9 @@
 //! IP in IP has no header of its own: the inner header follows at once, announced by
 //! [`protocol::IPIP`] or [`protocol::IPV6`].
 //!
+//! There are two hash functions, too: the kernel's ([`jhash`]), and one for tables with keys that no
+//! packet chooses ([`quick`]).
+//!
 //! This crate keeps no state and knows no packet buffer, hook or rule.
 //!
 //! ```
@@ -61,6 +64,7 @@ pub mod ipv6_ext;
 pub mod jhash;
 pub mod pppoe;
 pub mod protocol;
+pub mod quick;
 pub mod sctp;
 pub mod source_route;
 pub mod tcp;

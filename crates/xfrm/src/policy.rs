@@ -3,8 +3,8 @@
 //! Policies of one direction, found by addresses: one table per pair of prefix lengths
 //! (`xfrm_policy_lookup()`).
 
-use crate::states::QuickMap;
 use crate::{Direction, Flow, Policy, Usage};
+use penstock_wire::quick::QuickMap;
 
 /// A policy at work.
 #[derive(Debug)]

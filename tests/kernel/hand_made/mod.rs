@@ -13,7 +13,9 @@ mod nat;
 mod netdev;
 mod path_mtu;
 mod policies;
+mod pptp;
 mod rules;
+mod sip;
 pub mod snooping;
 mod source_routes;
 mod tc;
@@ -33,9 +35,11 @@ pub fn all() -> Vec<Scenario> {
         malformed::all(),
         journey::all(),
         rules::all(),
+        sip::all(),
         snooping::all(),
         netdev::all(),
         path_mtu::all(),
+        pptp::all(),
         host::all(),
         policies::all(),
         nat::all(),

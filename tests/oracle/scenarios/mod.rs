@@ -2,6 +2,7 @@
 
 //! Scenarios by hand of what most machines' kernels lack.
 
+mod event_masks;
 mod events;
 mod flowtable;
 mod helpers;
@@ -28,6 +29,7 @@ pub fn all() -> Vec<Scenario> {
         tunnel_errors::all(),
         ipsec::all(),
         events::all(),
+        event_masks::all(),
         helpers::all(),
         queue::all(),
         log::all(),

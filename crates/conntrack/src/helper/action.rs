@@ -3,7 +3,8 @@
 //! What a message asks to be done, as values.
 
 use super::Memory;
-use crate::Direction;
+use crate::Tuple;
+use crate::complaint::Wrong;
 use crate::expectation::Expectation;
 use std::net::IpAddr;
 
@@ -16,21 +17,35 @@ pub(crate) enum Action {
     Expect(Announcement),
     /// Removes the expectations of this connection for which the function returns `true`.
     Unexpect(fn(&Expectation) -> bool),
-    /// Expectations of a class become active, for `timeout` nanoseconds from now on.
-    Activate { class: u8, timeout: u64 },
-    /// Source identifiers that the connection entered are forgotten.
-    ForgetKeys,
-    /// Ends the connections with source identifiers that this one entered, and removes the
-    /// identifiers.
-    EndKeyed,
+    /// The first of these that is expected in this class becomes active. If none is, the packet is
+    /// dropped for being wrong, or else expectations of the class are removed.
+    Renew { class: u8, wanted: Vec<Renewal>, wrong: Option<Wrong> },
+    /// A call is expected, in both directions: if one cannot be, neither is.
+    ExpectCall(Box<[Expectation; 2]>),
+    /// A call with these tuples ends: its connections, or else what is expected of them, and the
+    /// source identifiers that this connection entered.
+    EndCall(Box<[Tuple; 2]>),
     /// The text changes.
     Edit(Edit),
-    /// A number in the text grows by what edits change from byte `since` on.
+    /// A number in the text becomes `old` and what edits change from byte `since` on.
     EditLength { at: usize, len: usize, old: i64, since: usize },
     /// The helper remembers this.
     Remember(Memory),
-    /// The packet is dropped: what it announces cannot be tracked. Nothing else is done.
-    Drop,
+    /// The packet is dropped: what it announces cannot be tracked. Nothing else is done. Not every
+    /// reason is said.
+    Drop(Option<Wrong>),
+}
+
+/// An expectation that is confirmed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Renewal {
+    /// Number of the transport protocol.
+    pub protocol: u8,
+    /// The destination.
+    pub address: [u8; 16],
+    pub port: u16,
+    /// How long it is expected from now on, in nanoseconds.
+    pub timeout: u64,
 }
 
 /// New text for a part of the data.
@@ -56,8 +71,6 @@ pub(crate) struct Announcement {
     pub max: u32,
     pub ports: Ports,
     pub otherwise: Otherwise,
-    /// The direction for which its source identifier is entered: packets do not carry it.
-    pub keyed: Option<Direction>,
     /// Where the text names the port.
     pub edit: Option<PortEdit>,
 }
@@ -70,8 +83,8 @@ pub(crate) enum Ports {
     /// The first free port from the expectation's on.
     FirstFree,
     /// The expectation's, which is even, and the next, for data and control of a stream: the first
-    /// free pair, or with `search` unset only this one. If the connection has the same expectation
-    /// already, nothing happens. `asked` is the port that the text names, one of the pair.
+    /// free pair, or with `search` unset only this one. `asked` is the port that the text names, one
+    /// of the pair.
     Pair { asked: u16, search: bool },
 }
 
@@ -80,8 +93,8 @@ pub(crate) enum Ports {
 pub(crate) enum Otherwise {
     /// It continues.
     Pass,
-    /// It is dropped.
-    Drop,
+    /// It is dropped, for these reasons.
+    Drop(&'static [&'static str]),
 }
 
 /// Where the text names the port of an announcement, and how.

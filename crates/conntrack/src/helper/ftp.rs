@@ -6,6 +6,7 @@ use super::action::PortEdit;
 use super::number::numbers;
 use super::{Action, Announcement, Memory, Message, is_ipv6};
 use crate::Direction;
+use crate::complaint::Wrong;
 use crate::tuple;
 use penstock_wire::protocol;
 use std::net::{IpAddr, Ipv6Addr};
@@ -65,7 +66,7 @@ struct Endpoint {
 enum Search {
     Nothing,
     /// The command is there, but cut or wrong.
-    Partial,
+    Partial(&'static str),
     Found(Endpoint),
 }
 
@@ -125,29 +126,30 @@ fn port_only(text: &[u8]) -> Option<(u16, usize)> {
 /// Looks for the commands of a direction at the start of a line (`find_pattern()`).
 fn search(data: &[u8], direction: Direction, ipv6: bool) -> Search {
     type Reader = fn(&[u8], bool) -> Option<(usize, Option<IpAddr>, u16, usize)>;
-    let commands: [(&[u8], Option<u8>, Form, Reader); 2] = match direction {
+    let commands: [(&'static str, Option<u8>, Form, Reader); 2] = match direction {
         Direction::Original => [
-            (b"PORT", Some(b' '), Form::Commas, |t, _| {
+            ("PORT", Some(b' '), Form::Commas, |t, _| {
                 commas(t, Some(b'\r')).map(|(a, p, len)| (0, Some(a), p, len))
             }),
-            (b"EPRT", Some(b' '), Form::Extended, |t, ipv6| {
+            ("EPRT", Some(b' '), Form::Extended, |t, ipv6| {
                 extended(t, ipv6).map(|(a, p, len)| (0, Some(a), p, len))
             }),
         ],
         Direction::Reply => [
-            (b"227 ", None, Form::Commas, |t, _| {
+            ("227 ", None, Form::Commas, |t, _| {
                 let start = t.iter().position(u8::is_ascii_digit)?;
                 commas(&t[start..], None).map(|(a, p, len)| (start, Some(a), p, len))
             }),
-            (b"229 ", Some(b'('), Form::PortOnly, |t, _| {
+            ("229 ", Some(b'('), Form::PortOnly, |t, _| {
                 port_only(t).map(|(p, len)| (0, None, p, len))
             }),
         ],
     };
-    for (word, skip, form, read) in commands {
+    for (command, skip, form, read) in commands {
+        let word = command.as_bytes();
         if data.len() <= word.len() {
             if !data.is_empty() && word[..data.len()].eq_ignore_ascii_case(data) {
-                return Search::Partial;
+                return Search::Partial(command);
             }
             continue;
         }
@@ -159,14 +161,14 @@ fn search(data: &[u8], direction: Direction, ipv6: bool) -> Search {
             // The character to skip to must not be the last.
             match data[start..data.len() - 1].iter().position(|&c| c == skip) {
                 Some(i) => start += i + 1,
-                None => return Search::Partial,
+                None => return Search::Partial(command),
             }
         }
         return match read(&data[start..], ipv6) {
             Some((offset, address, port, len)) => {
                 Search::Found(Endpoint { at: start + offset, len, address, port, form })
             }
-            None => Search::Partial,
+            None => Search::Partial(command),
         };
     }
     Search::Nothing
@@ -216,7 +218,7 @@ pub(super) fn read(m: &Message<'_>, memory: &mut Memory) -> Vec<Action> {
     let actions = if lines.begins(m.direction, m.seq) {
         match search(m.data, m.direction, is_ipv6(m.tuple())) {
             Search::Nothing => Vec::new(),
-            Search::Partial => return vec![Action::Drop],
+            Search::Partial(command) => return vec![Action::Drop(Some(Wrong::Partial(command)))],
             Search::Found(endpoint) => announce(m, &endpoint),
         }
     } else {
@@ -276,11 +278,11 @@ mod tests {
                 false,
                 at(5, 14, "198.18.0.1", 1029, Form::Commas),
             ),
-            ("PORT 198,18,0,1,4,5\n", Original, false, Search::Partial),
-            ("PORT 198,18,0,1,4", Original, false, Search::Partial),
-            ("PORT 198,18,0,1,4,5,6\r\n", Original, false, Search::Partial),
-            ("POR", Original, false, Search::Partial),
-            ("PORT", Original, false, Search::Partial),
+            ("PORT 198,18,0,1,4,5\n", Original, false, Search::Partial("PORT")),
+            ("PORT 198,18,0,1,4", Original, false, Search::Partial("PORT")),
+            ("PORT 198,18,0,1,4,5,6\r\n", Original, false, Search::Partial("PORT")),
+            ("POR", Original, false, Search::Partial("PORT")),
+            ("PORT", Original, false, Search::Partial("PORT")),
             ("USER x\r\n", Original, false, Search::Nothing),
             ("PORT 198,18,0,1,4,5\r\n", Reply, false, Search::Nothing),
             (
@@ -295,8 +297,8 @@ mod tests {
                 true,
                 at(5, 20, "2001:db8::1", 1029, Form::Extended),
             ),
-            ("EPRT |2|2001:db8::1|1029|\r\n", Original, false, Search::Partial),
-            ("EPRT |1|198.18.0.1|0|\r\n", Original, false, Search::Partial),
+            ("EPRT |2|2001:db8::1|1029|\r\n", Original, false, Search::Partial("EPRT")),
+            ("EPRT |1|198.18.0.1|0|\r\n", Original, false, Search::Partial("EPRT")),
             (
                 "227 Entering Passive Mode (198,18,0,2,8,0).\r\n",
                 Reply,
@@ -305,7 +307,7 @@ mod tests {
             ),
             ("227 =198,18,0,2,8,0\r\n", Reply, false, at(5, 14, "198.18.0.2", 2048, Form::Commas)),
             ("229 Extended (|||6446|)\r\n", Reply, true, at(14, 8, "", 6446, Form::PortOnly)),
-            ("229 Extended (|||x|)\r\n", Reply, true, Search::Partial),
+            ("229 Extended (|||x|)\r\n", Reply, true, Search::Partial("229 ")),
             ("220 hello\r\n", Reply, false, Search::Nothing),
             ("", Reply, false, Search::Nothing),
         ] {

@@ -117,12 +117,14 @@ mod tests {
             data: b"PRIVMSG bob :\x01DCC SEND file 3323068417 4000 99\x01\r\n",
             tuples: [tuple(client, server), tuple(server, outside)],
             translated: true,
+            expected: false,
             surroundings: Surroundings::default(),
             options: Options::default(),
             helper: HELPERS.iter().find(|h| h.name == "irc").unwrap(),
         };
         let [Action::Expect(announced)] = &read(&message)[..] else { panic!("one announcement") };
-        assert_eq!((announced.ports, announced.otherwise), (Ports::FirstFree, Otherwise::Drop));
+        let otherwise = Otherwise::Drop(&["all ports in use"]);
+        assert_eq!((announced.ports, announced.otherwise), (Ports::FirstFree, otherwise));
         assert_eq!(announced.expectation.tuple.destination(), outside);
         let edit = announced.edit.as_ref().unwrap().with(4001).unwrap();
         assert_eq!((edit.at, &edit.text[..], edit.growth()), (28, &b"3323068670 4001"[..], 0));

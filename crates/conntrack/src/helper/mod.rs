@@ -21,7 +21,7 @@ mod sip;
 mod sip_text;
 mod tftp;
 
-pub(crate) use action::{Action, Announcement, Edit, Otherwise, Ports};
+pub(crate) use action::{Action, Announcement, Edit, Otherwise, Ports, Renewal};
 
 use crate::expectation::{Expectation, Follow};
 use crate::reference::Ref;
@@ -152,6 +152,29 @@ impl Helping {
         self.helper.name
     }
 
+    /// What is said of a packet into which new text does not fit; of PPTP nothing is.
+    pub fn cannot_edit(&self) -> Option<&'static str> {
+        match self.helper.kind {
+            Kind::Pptp => None,
+            Kind::Sip => Some("cannot NAT SIP message"),
+            _ => Some("cannot mangle packet"),
+        }
+    }
+
+    /// The tuples of the call that ends with a connection (`destroy` of `nf_conntrack_pptp.c`).
+    pub fn call(&self, tuples: [Tuple; 2]) -> Option<[Tuple; 2]> {
+        match (self.helper.kind, &self.memory) {
+            (Kind::Pptp, Memory::Pptp(call)) => Some(call.tuples(tuples)),
+            (Kind::Pptp, _) => Some(pptp::Call::default().tuples(tuples)),
+            _ => None,
+        }
+    }
+
+    /// Whether the other connections of a message are expected if one cannot be.
+    pub fn goes_on(&self) -> bool {
+        matches!(self.helper.kind, Kind::Amanda)
+    }
+
     /// Lets the helper read a message; returns its actions in order.
     pub fn read(&mut self, message: &Message<'_>) -> Vec<Action> {
         let memory = &mut self.memory;
@@ -172,6 +195,9 @@ impl Helping {
         self.memory = memory;
     }
 }
+
+/// A message whose connection cannot be expected is dropped.
+const NOT_ADDED: Otherwise = Otherwise::Drop(&["cannot add expectation"]);
 
 /// What helpers remember of a connection.
 #[derive(Debug, Default)]
@@ -212,6 +238,8 @@ pub(crate) struct Message<'a> {
     pub tuples: [Tuple; 2],
     /// Whether the connection is translated.
     pub translated: bool,
+    /// Whether another connection expected this one.
+    pub expected: bool,
     pub surroundings: Surroundings,
     pub options: Options,
     pub helper: &'static Helper,
@@ -251,7 +279,7 @@ impl Message<'_> {
     /// Announces a connection just as it is expected.
     fn announce(&self, expectation: Expectation, otherwise: Otherwise) -> Announcement {
         let max = self.max(expectation.class);
-        Announcement { expectation, max, ports: Ports::AsItIs, otherwise, keyed: None, edit: None }
+        Announcement { expectation, max, ports: Ports::AsItIs, otherwise, edit: None }
     }
 
     /// Announces a connection. Where this one is translated, the port of the expectation is sought
@@ -259,7 +287,7 @@ impl Message<'_> {
     /// (`nf_nat_exp_find_port()`, `nf_nat_follow_master()`).
     fn announce_translated(&self, mut expectation: Expectation) -> Announcement {
         if !self.translated {
-            return self.announce(expectation, Otherwise::Drop);
+            return self.announce(expectation, NOT_ADDED);
         }
         let port = expectation.tuple.dst_id;
         expectation.follow.get_or_insert(Follow {
@@ -267,7 +295,8 @@ impl Message<'_> {
             address: None,
             port,
         });
-        Announcement { ports: Ports::FirstFree, ..self.announce(expectation, Otherwise::Drop) }
+        let otherwise = Otherwise::Drop(&["all ports in use"]);
+        Announcement { ports: Ports::FirstFree, ..self.announce(expectation, otherwise) }
     }
 
     /// How many connections of a class the connection may expect.

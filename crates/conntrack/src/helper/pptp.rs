@@ -3,7 +3,7 @@
 //! PPTP (`nf_conntrack_pptp.c`, `nf_nat_pptp.c`; RFC 2637): calls are made over TCP, their data
 //! goes in GRE with the call id of the receiver as key. The client is the PNS, the server the PAC.
 
-use super::{Action, Announcement, Edit, Memory, Message, Otherwise};
+use super::{Action, Edit, Memory, Message};
 use crate::expectation::{Expectation, Follow};
 use crate::{Direction, Tuple};
 use penstock_wire::protocol;
@@ -29,6 +29,7 @@ mod message {
     pub const CALL_CLEAR: u16 = 12;
     pub const CALL_DISCONNECT: u16 = 13;
     pub const WAN_ERROR: u16 = 14;
+    pub const LINK_INFO: u16 = 15;
 
     pub const fn body_len(kind: u16) -> usize {
         match kind {
@@ -45,7 +46,7 @@ mod message {
             CALL_CLEAR => 4,
             CALL_DISCONNECT => 136,
             WAN_ERROR => 28,
-            15 => 12,
+            LINK_INFO => 12,
             _ => 0,
         }
     }
@@ -83,6 +84,14 @@ pub(crate) struct Call {
     pac: u16,
     /// The client's call id as it chose it; another than `pns` if the connection is translated.
     pns_own: u16,
+}
+
+impl Call {
+    /// The tuples of its data in both directions, for a connection with these.
+    pub fn tuples(&self, [original, reply]: [Tuple; 2]) -> [Tuple; 2] {
+        let of = |tuple, src_id, dst_id| Tuple { protocol: protocol::GRE, src_id, dst_id, ..tuple };
+        [of(original, self.pns, self.pac), of(reply, self.pac, self.pns)]
+    }
 }
 
 fn be16(data: &[u8], at: usize) -> u16 {
@@ -137,7 +146,7 @@ fn from_server(m: &Message<'_>, call: &mut Call, kind: u16) -> Vec<Action> {
             if body[4] == OK {
                 call.state = State::OutConfirmed;
                 call.pac = first;
-                expect_data(m, call, &mut actions);
+                actions.push(expect_data(m, call));
             } else {
                 call.state = State::None;
             }
@@ -153,16 +162,15 @@ fn from_server(m: &Message<'_>, call: &mut Call, kind: u16) -> Vec<Action> {
                 && call.pns == first =>
         {
             call.state = State::InConfirmed;
-            expect_data(m, call, &mut actions);
+            actions.push(expect_data(m, call));
             actions.extend(write(m, 0, call.pns_own));
         }
         message::CALL_DISCONNECT => {
             call.state = State::None;
-            // The call's data connections end, and what is expected of it
-            // (`pptp_destroy_siblings()`).
-            actions.extend([Action::Unexpect(|_| true), Action::EndKeyed]);
+            actions.push(Action::EndCall(Box::new(call.tuples(m.tuples))));
+            actions.extend(write(m, 0, call.pns_own));
         }
-        message::WAN_ERROR => actions.extend(write(m, 0, call.pns_own)),
+        message::WAN_ERROR | message::LINK_INFO => actions.extend(write(m, 0, call.pns_own)),
         _ => {}
     }
     actions
@@ -170,24 +178,22 @@ fn from_server(m: &Message<'_>, call: &mut Call, kind: u16) -> Vec<Action> {
 
 /// Expects the data of a call in both directions, and lets GRE packets find their source keys
 /// (`exp_gre()`).
-fn expect_data(m: &Message<'_>, call: &Call, actions: &mut Vec<Action>) {
-    actions.push(Action::ForgetKeys);
-    for direction in [Direction::Original, Direction::Reply] {
+fn expect_data(m: &Message<'_>, call: &Call) -> Action {
+    let of = |direction: Direction| {
         let tuple = &m.tuples[direction as usize];
         let (from, to, port) = match direction {
             Direction::Original => (call.pns_own, call.pac, call.pns),
             Direction::Reply => (call.pac, call.pns, call.pns_own),
         };
         let basis = m.expect(protocol::GRE, Some(tuple.src), tuple.dst, to);
-        let expectation = Expectation {
+        Expectation {
             tuple: Tuple { src_id: from, ..basis.tuple },
             source_port: true,
             follow: m.translated.then_some(Follow { direction, address: None, port }),
             ..basis
-        };
-        let announcement = m.announce(expectation, Otherwise::Pass);
-        actions.push(Action::Expect(Announcement { keyed: Some(direction), ..announcement }));
-    }
+        }
+    };
+    Action::ExpectCall(Box::new([of(Direction::Original), of(Direction::Reply)]))
 }
 
 fn from_client(m: &Message<'_>, call: &mut Call, kind: u16) -> Option<Action> {
@@ -197,7 +203,7 @@ fn from_client(m: &Message<'_>, call: &mut Call, kind: u16) -> Option<Action> {
     // A translated client's call id becomes the port that it has outside, which is its own there.
     let outside = if m.translated { m.tuples[Direction::Reply as usize].dst_id } else { id };
     match kind {
-        message::START_REQUEST if call.session <= Session::Requested => {
+        message::START_REQUEST if call.session == Session::None => {
             call.session = Session::Requested;
             None
         }
@@ -215,14 +221,17 @@ fn from_client(m: &Message<'_>, call: &mut Call, kind: u16) -> Option<Action> {
             if matches!(call.state, State::InRequested | State::InReplied)
                 && call.pac == be16(body, 2) =>
         {
-            if body[4] != OK {
+            if body[4] == OK {
+                call.state = State::InReplied;
+                call.pns = id;
+                // The kernel keeps what the client called itself for calls that it makes only.
+                if !m.translated {
+                    call.pns_own = id;
+                }
+            } else {
                 call.state = State::None;
-                return None;
             }
-            call.state = State::InReplied;
-            call.pns_own = id;
-            call.pns = outside;
-            write(m, 0, outside)
+            write(m, 0, call.pns)
         }
         message::CALL_CLEAR if confirmed => {
             call.state = State::ClearRequested;

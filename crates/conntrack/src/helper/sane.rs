@@ -2,7 +2,7 @@
 
 //! SANE (`nf_conntrack_sane.c`): the answer to a start of scanning names the port for the image.
 
-use super::{Action, Memory, Message, Otherwise};
+use super::{Action, Memory, Message, NOT_ADDED};
 use crate::Direction;
 use penstock_wire::protocol;
 
@@ -33,5 +33,5 @@ pub(super) fn read(m: &Message<'_>, memory: &mut Memory) -> Vec<Action> {
     let original = m.tuples[Direction::Original as usize];
     let port = u16::from_be_bytes([high, low]);
     let expectation = m.expect(protocol::TCP, Some(original.src), original.dst, port);
-    vec![Action::Expect(m.announce(expectation, Otherwise::Drop))]
+    vec![Action::Expect(m.announce(expectation, NOT_ADDED))]
 }

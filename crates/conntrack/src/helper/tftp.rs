@@ -2,7 +2,7 @@
 
 //! TFTP (`nf_conntrack_tftp.c`, RFC 1350): the server answers a request from another port.
 
-use super::{Action, Message, Otherwise};
+use super::{Action, Message, NOT_ADDED};
 use crate::Direction;
 use crate::expectation::Follow;
 use penstock_wire::protocol;
@@ -21,5 +21,5 @@ pub(super) fn read(m: &Message<'_>) -> Vec<Action> {
         let port = m.tuples[Direction::Original as usize].src_id;
         expectation.follow = Some(Follow { direction: Direction::Reply, address: None, port });
     }
-    vec![Action::Expect(m.announce(expectation, Otherwise::Drop))]
+    vec![Action::Expect(m.announce(expectation, NOT_ADDED))]
 }

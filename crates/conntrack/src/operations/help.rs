@@ -2,13 +2,14 @@
 
 //! Running the helper of a packet's connection, and doing what it asks for.
 
+use crate::complaint::Wrong;
 use crate::dissect::{self, Layers};
 use crate::expectation::{ExpectError, Expectation};
 use crate::helper::{self, Action, Announcement, Edit, Message, Otherwise, Ports, Surroundings};
 use crate::packet::Verdict;
 use crate::reference::Ref;
 use crate::seqadj;
-use crate::table::{Conntrack, NONE};
+use crate::table::{Conntrack, NONE, zone_of};
 use crate::tuple::IPV4;
 use crate::{Direction, Tuple, status};
 use penstock_packet::{Ct, CtInfo, Packet};
@@ -49,7 +50,7 @@ impl Conntrack {
     /// Runs the helper of the packet's connection, at the end of input and postrouting just before
     /// [`Conntrack::confirm`] (`nf_confirm()`): it may make expectations, and rewrite the text of a
     /// translated connection with `replace`. Then sequence numbers are adjusted where text was
-    /// rewritten before.
+    /// rewritten before. Why a packet is dropped is among [`Conntrack::take_complaints`].
     #[inline]
     pub fn help(
         &mut self,
@@ -137,19 +138,27 @@ impl Conntrack {
             data: transport.get(header..).unwrap_or(&[]),
             tuples: [e.original, e.reply],
             translated: e.has(status::NAT_MASK),
+            expected: e.has(status::EXPECTED),
             surroundings,
             options: self.helper_options,
             helper: helping.helper(),
         });
-        let mut edits = Vec::new();
+        let goes_on = helping.goes_on();
+        let (mut edits, mut result) = (Vec::new(), Ok(()));
         for action in actions {
-            self.act(n, action, &mut edits)?;
+            let done = self.act(n, action, &mut edits);
+            if done.is_err() && !goes_on {
+                return done;
+            }
+            result = result.and(done);
         }
+        result?;
         edits.sort_by_key(|e| e.at);
         // From the back, so that offsets stay right.
         for edit in edits.iter().rev() {
             if !replace(packet, at.offset, at.protocol, edit.at, edit.len, &edit.text) {
-                return Err(Refused);
+                let text = self.extra(n).and_then(|x| x.helper.as_ref()?.cannot_edit());
+                return Err(self.refused(n, text.map(Wrong::Text)));
             }
             if at.protocol == protocol::TCP {
                 self.shift_sequence(n, direction, seq, edit.growth() as i32);
@@ -164,24 +173,27 @@ impl Conntrack {
             Action::Live(timeout) => self.set_timeout(n, timeout),
             Action::Expect(announcement) => self.announce(n, announcement, edits)?,
             Action::Unexpect(which) => self.unexpect_of(n, which),
-            Action::Activate { class, timeout } => self.activate_expectations(n, class, timeout),
-            Action::ForgetKeys => {
-                self.forget_keys(n);
+            Action::Renew { class, wanted, wrong } => {
+                if !wanted.iter().any(|one| self.renew_expectation(n, class, one)) {
+                    if wrong.is_some() {
+                        return Err(self.refused(n, wrong));
+                    }
+                    self.unexpect_of(n, |e| e.class == class);
+                }
             }
-            Action::EndKeyed => self.end_keyed(n),
+            Action::ExpectCall(both) => self.expect_call(n, *both),
+            Action::EndCall(both) => self.end_call(n, *both, Self::kill),
             Action::Edit(edit) => edits.push(edit),
             Action::EditLength { at, len, old, since } => {
                 let growth: i64 = edits.iter().filter(|e| e.at >= since).map(Edit::growth).sum();
-                if growth != 0 {
-                    edits.push(Edit { at, len, text: (old + growth).to_string().into() });
-                }
+                edits.push(Edit { at, len, text: (old + growth).to_string().into() });
             }
             Action::Remember(memory) => {
                 if let Some(helping) = &mut self.extra_mut(n).helper {
                     helping.remember(memory);
                 }
             }
-            Action::Drop => return Err(Refused),
+            Action::Drop(why) => return Err(self.refused(n, why)),
         }
         Ok(())
     }
@@ -193,10 +205,12 @@ impl Conntrack {
         announcement: Announcement,
         edits: &mut Vec<Edit>,
     ) -> Result<(), Refused> {
-        let Announcement { expectation, max, ports, otherwise, keyed, edit } = announcement;
-        let tuple = expectation.tuple;
+        let Announcement { expectation, max, ports, otherwise, edit } = announcement;
         let port = match ports {
-            Ports::AsItIs => self.expect(expectation, max).ok().map(|()| tuple.dst_id),
+            Ports::AsItIs => {
+                let port = expectation.tuple.dst_id;
+                self.expect(expectation, max).ok().map(|()| port)
+            }
             Ports::FirstFree => self.expect_first_free(&expectation, max),
             Ports::Pair { asked, search } => {
                 let tries = if search { TRIES } else { 1 };
@@ -205,15 +219,23 @@ impl Conntrack {
         };
         match (port, otherwise) {
             (Some(port), _) => {
-                if let Some(direction) = keyed {
-                    self.enter_keys(n, direction, tuple);
-                }
                 edits.extend(edit.and_then(|edit| edit.with(port)));
                 Ok(())
             }
             (None, Otherwise::Pass) => Ok(()),
-            (None, Otherwise::Drop) => Err(Refused),
+            (None, Otherwise::Drop(why)) => {
+                Err(self.refused(n, why.iter().copied().map(Wrong::Text)))
+            }
         }
+    }
+
+    /// Notes why the helper of connection `n` drops a packet.
+    #[cold]
+    fn refused(&self, n: u32, why: impl IntoIterator<Item = Wrong>) -> Refused {
+        if let Some(helping) = self.extra(n).and_then(|x| x.helper.as_ref()) {
+            why.into_iter().for_each(|why| self.complaints.note_helper(helping.name(), why));
+        }
+        Refused
     }
 
     /// Expects a connection at the first port, from the expectation's on, that is free; returns the
@@ -241,8 +263,7 @@ impl Conntrack {
         asked: u16,
         tries: usize,
     ) -> Option<u16> {
-        // The same media may be described again.
-        if self.expects_same(n, data) {
+        if data.follow.is_none() && self.is_expected_elsewhere(n, data, asked) {
             return Some(asked);
         }
         let base = data.tuple.dst_id;
@@ -252,12 +273,14 @@ impl Conntrack {
         }
         let mut candidate = base;
         for _ in 0..tries {
-            match self.expect(at_port(data, candidate), max) {
-                Ok(()) => match self.expect(at_port(&control, candidate | 1), max) {
-                    Ok(()) => return Some(if candidate == base { asked } else { candidate }),
+            match self.expect_stream(at_port(data, candidate), max) {
+                Ok(new) => match self.expect_stream(at_port(&control, candidate | 1), max) {
+                    Ok(_) => return Some(if candidate == base { asked } else { candidate }),
                     Err(e) => {
                         let class = data.class;
-                        self.unexpect_of(n, |x| x.tuple.dst_id == candidate && x.class == class);
+                        self.unexpect_of(n, |x| {
+                            new && x.tuple.dst_id == candidate && x.class == class
+                        });
                         if e != ExpectError::Busy {
                             return None;
                         }
@@ -271,15 +294,52 @@ impl Conntrack {
         None
     }
 
-    /// Ends the connections with master `n` and a source identifier that it entered.
-    fn end_keyed(&mut self, n: u32) {
-        let (master, zone) = (self.reference(n), self.store[n].original.zone);
-        for tuple in self.forget_keys(n).into_iter().flatten() {
-            if let Some((data, _)) = self.find(&Tuple { zone, ..tuple })
-                && self.extra(data.entry).is_some_and(|x| x.master == Some(master))
-            {
-                self.kill(data.entry);
-            }
+    /// Expects one part of a stream, unless the same is expected as something else, or by another
+    /// connection, already: an untranslated one is content with that (`EALREADY`). Returns whether
+    /// it is expected by this.
+    fn expect_stream(&mut self, expectation: Expectation, max: u32) -> Result<bool, ExpectError> {
+        if expectation.follow.is_none() && self.is_expected_otherwise(&expectation) {
+            return Ok(false);
+        }
+        self.expect(expectation, max).map(|()| true)
+    }
+
+    /// Whether a connection with the same helper expects the stream already, to the port that is
+    /// asked for: several may receive the same call (`set_expected_rtp_rtcp()`).
+    fn is_expected_elsewhere(&self, n: u32, data: &Expectation, asked: u16) -> bool {
+        let e = &self.store[n];
+        let zone = zone_of(&e.original, &e.reply);
+        let Some(other) = self.find_expectation(&Tuple { dst_id: asked, zone, ..data.tuple })
+        else {
+            return false;
+        };
+        let helper = |n| self.extra(n).and_then(|x| Some(x.helper.as_ref()?.helper()));
+        other.class == data.class
+            && other.master != data.master
+            && self.resolve_ref(other.master).is_some_and(|master| {
+                matches!((helper(master), helper(n)), (Some(a), Some(b)) if std::ptr::eq(a, b))
+            })
+    }
+
+    /// Expects the connections of a call, and lets their packets find the source identifiers that
+    /// they do not carry (`exp_gre()`). A connection has one call at a time.
+    fn expect_call(&mut self, n: u32, [original, reply]: [Expectation; 2]) {
+        let max = 2;
+        let tuples = [original.tuple, reply.tuple];
+        if self.expect(original, max).is_err() {
+            return;
+        }
+        let mut done = self.expect(reply, max).is_ok();
+        if done && !self.enter_keys(n, Direction::Original, tuples[0]) {
+            done = false;
+        } else if done && !self.enter_keys(n, Direction::Reply, tuples[1]) {
+            self.forget_keys(n);
+            done = false;
+        }
+        if !done {
+            self.unexpect_of(n, |e| {
+                tuples.iter().any(|t| Tuple { zone: e.tuple.zone, ..*t } == e.tuple)
+            });
         }
     }
 }

@@ -89,7 +89,8 @@ impl Conntrack {
         self.observer = Some(observer);
     }
 
-    /// Sets which events of a connection are reported (`ct event set`); the default is all.
+    /// Sets which events of a connection are reported (`ct event set`); the default is all. Changes
+    /// that come with one of them are reported, too.
     pub fn set_event_mask(&mut self, n: u32, mask: u16) {
         self.extra_mut(n).event_mask = Some(mask);
     }
@@ -121,11 +122,12 @@ impl Conntrack {
         }
     }
 
+    /// One message has all that was kept, if any of it is asked for (`nf_conntrack_ecache.c`).
     fn send(&mut self, n: u32, kind: EventKind, what: u16) {
-        let what = what & self.extra(n).and_then(|x| x.event_mask).unwrap_or(u16::MAX);
+        let asked = self.extra(n).and_then(|x| x.event_mask).unwrap_or(u16::MAX);
         // The observer is taken out during the call, so it cannot change while it is notified.
         let Some(mut observer) = self.observer.take() else { return };
-        if what != 0
+        if what & asked != 0
             && let Some(connection) = self.connection_at(n)
         {
             observer.event(kind, what, connection);

@@ -7,6 +7,7 @@
 
 use super::Conntrack;
 use crate::expectation::{CLASSES, ExpectError, Expectation, expect_flag};
+use crate::helper::Renewal;
 use crate::reference::Ref;
 use crate::settings::LONGEST;
 use crate::{Tuple, status};
@@ -45,7 +46,7 @@ impl Expectations {
 }
 
 /// The zone in which a connection's expectations are: they do not tell directions apart.
-fn zone_of(original: &Tuple, reply: &Tuple) -> u16 {
+pub(crate) fn zone_of(original: &Tuple, reply: &Tuple) -> u16 {
     if original.zone != 0 { original.zone } else { reply.zone }
 }
 
@@ -152,29 +153,35 @@ impl Conntrack {
         }
     }
 
-    /// Lets inactive expectations of a class be met from now on, for `timeout` nanoseconds
-    /// (`refresh_signalling_expectation()`): no event tells of it.
-    pub(crate) fn activate_expectations(&mut self, master: u32, class: u8, timeout: u64) {
+    /// Lets an expectation of a connection be met from now on, as long as it says
+    /// (`refresh_signalling_expectation()`): no event tells of it. Returns whether there is one.
+    pub(crate) fn renew_expectation(&mut self, master: u32, class: u8, one: &Renewal) -> bool {
         let ids = self.extra(master).map_or(Vec::new(), |x| x.expects.0.clone());
-        let expires = self.now.saturating_add(timeout.min(LONGEST));
+        let expires = self.now.saturating_add(one.timeout.min(LONGEST));
         let x = &mut self.expects;
-        for id in ids {
-            if let Some(stored) = x.slots.get_mut(id as usize).and_then(Option::as_mut)
-                && stored.expectation.class == class
-            {
-                x.deadlines.remove(&(stored.expires, id));
-                x.deadlines.insert((expires, id));
-                stored.expires = expires;
-                if let Some(member) = &self.member {
-                    member.unexpect(&stored.expectation);
-                }
-                stored.expectation.flags &= !expect_flag::INACTIVE;
-                if let Some(member) = &self.member {
-                    // There was room for it until now.
-                    let _ = member.expect(&stored.expectation, self.settings.expect_max);
-                }
+        for id in ids.into_iter().rev() {
+            let Some(stored) = x.slots.get_mut(id as usize).and_then(Option::as_mut) else {
+                continue;
+            };
+            let e = &mut stored.expectation;
+            let to = (e.class, e.tuple.protocol, e.tuple.dst, e.tuple.dst_id);
+            if to != (class, one.protocol, one.address, one.port) {
+                continue;
             }
+            x.deadlines.remove(&(stored.expires, id));
+            x.deadlines.insert((expires, id));
+            stored.expires = expires;
+            if let Some(member) = &self.member {
+                member.unexpect(e);
+            }
+            e.flags &= !expect_flag::INACTIVE;
+            if let Some(member) = &self.member {
+                // There was room for it until now.
+                let _ = member.expect(e, self.settings.expect_max);
+            }
+            return true;
         }
+        false
     }
 
     /// How many connections of a class a connection expects.
@@ -213,16 +220,17 @@ impl Conntrack {
         ids.into_iter().for_each(|id| self.unexpect(id));
     }
 
-    /// Whether a connection expects the same as this already.
-    pub(crate) fn expects_same(&self, master: u32, like: &Expectation) -> bool {
-        let same = |e: &Expectation| {
-            e.class == like.class
-                && e.tuple.dst == like.tuple.dst
-                && e.follow.map_or(e.tuple.dst_id, |f| f.port) == like.tuple.dst_id
-                && e.tuple.protocol == like.tuple.protocol
-        };
-        self.extra(master).is_some_and(|x| {
-            x.expects.0.iter().any(|id| self.expects.get(*id).is_some_and(|s| same(&s.expectation)))
+    /// Whether just these connections are expected by another connection, or in another class.
+    pub(crate) fn is_expected_otherwise(&self, like: &Expectation) -> bool {
+        let Some(master) = self.resolve_ref(like.master) else { return false };
+        let e = &self.store[master];
+        let zone = zone_of(&e.original, &e.reply);
+        let key = Tuple { zone, ..like.destination() };
+        let Some(same) = self.expects.by_destination.get(&key) else { return false };
+        same.iter().filter_map(|id| Some(&self.expects.get(*id)?.expectation)).any(|other| {
+            other.tuple == (Tuple { zone, ..like.tuple })
+                && (other.source_mask, other.source_port) == (like.source_mask, like.source_port)
+                && (other.master != like.master || other.class != like.class)
         })
     }
 
@@ -231,6 +239,13 @@ impl Conntrack {
     pub fn find_expectation(&self, tuple: &Tuple) -> Option<&Expectation> {
         let id = self.find_expected(tuple)?;
         self.expects.get(id).map(|s| &s.expectation)
+    }
+
+    /// Removes the expectation of a connection with this original tuple.
+    pub(crate) fn unexpect_found(&mut self, tuple: &Tuple) {
+        if let Some(id) = self.find_expected(tuple) {
+            self.unexpect(id);
+        }
     }
 
     fn find_expected(&self, tuple: &Tuple) -> Option<u32> {

@@ -11,7 +11,8 @@ use std::collections::HashMap;
 /// Source identifiers by tuples without them.
 #[derive(Debug, Default)]
 pub(crate) struct SourceKeys {
-    keys: HashMap<Tuple, u16>,
+    keys: HashMap<Tuple, Vec<u16>>,
+    count: usize,
 }
 
 /// Tuples at most: two for each connection that enters some.
@@ -24,22 +25,37 @@ impl SourceKeys {
         if self.keys.is_empty() {
             return 0;
         }
-        self.keys.get(&Tuple { src_id: 0, zone: 0, ..*tuple }).copied().unwrap_or(0)
+        let of_tuple = self.keys.get(&without(tuple));
+        of_tuple.and_then(|keys| keys.first().copied()).unwrap_or(0)
     }
 
-    /// Enters a tuple with its source identifier, if there is room.
+    /// Enters a tuple with its source identifier, if there is room. The one that was entered first
+    /// is found.
     fn add(&mut self, tuple: &Tuple) {
-        let key = Tuple { src_id: 0, zone: 0, ..*tuple };
-        if self.keys.len() >= MOST && !self.keys.contains_key(&key) {
-            return;
+        if self.count < MOST {
+            self.count += 1;
+            self.keys.entry(without(tuple)).or_default().push(tuple.src_id);
         }
-        self.keys.insert(key, tuple.src_id);
     }
 
     /// Removes a tuple.
     fn remove(&mut self, tuple: &Tuple) {
-        self.keys.remove(&Tuple { src_id: 0, zone: 0, ..*tuple });
+        let key = without(tuple);
+        if let Some(keys) = self.keys.get_mut(&key)
+            && let Some(at) = keys.iter().position(|id| *id == tuple.src_id)
+        {
+            keys.remove(at);
+            self.count -= 1;
+            if keys.is_empty() {
+                self.keys.remove(&key);
+            }
+        }
     }
+}
+
+/// A tuple without its source identifier.
+fn without(tuple: &Tuple) -> Tuple {
+    Tuple { src_id: 0, zone: 0, ..*tuple }
 }
 
 impl Conntrack {
@@ -49,20 +65,25 @@ impl Conntrack {
         self.keys.find(tuple)
     }
 
-    /// Lets packets of a tuple find their source identifier as long as connection `n` lives.
-    pub(crate) fn enter_keys(&mut self, n: u32, direction: Direction, tuple: Tuple) {
-        self.keys.add(&tuple);
-        self.extra_mut(n).keyed.get_or_insert_default()[direction as usize] = Some(tuple);
+    /// Lets packets of a tuple find their source identifier as long as connection `n` lives. `false`
+    /// if it has entered another tuple for this direction.
+    pub(crate) fn enter_keys(&mut self, n: u32, direction: Direction, tuple: Tuple) -> bool {
+        let keyed = self.extra_mut(n).keyed.get_or_insert_default();
+        match &mut keyed[direction as usize] {
+            Some(before) => without(before) == without(&tuple),
+            none => {
+                *none = Some(tuple);
+                self.keys.add(&tuple);
+                true
+            }
+        }
     }
 
-    /// Removes the tuples that connection `n` entered, and returns them.
-    pub(crate) fn forget_keys(&mut self, n: u32) -> [Option<Tuple>; 2] {
+    /// Removes the tuples that connection `n` entered.
+    pub(crate) fn forget_keys(&mut self, n: u32) {
         self.remove_keys(n);
-        match self.extra(n) {
-            Some(x) if x.keyed.is_some() => {
-                self.extra_mut(n).keyed.take().map_or([None; 2], |keyed| *keyed)
-            }
-            _ => [None; 2],
+        if self.extra(n).is_some_and(|x| x.keyed.is_some()) {
+            self.extra_mut(n).keyed = None;
         }
     }
 

@@ -151,6 +151,12 @@ impl Conntrack {
             self.stamp_end(n);
             self.tell_end(n);
             self.tell_offload(n);
+            let helping = self.extra(n).and_then(|x| x.helper.as_ref());
+            let e = &self.store[n];
+            if let Some(call) = helping.and_then(|helping| helping.call([e.original, e.reply])) {
+                // Entries that are about to be collected end there, and once.
+                self.end_call(n, call, Self::end_soon);
+            }
         }
         self.store.unlink(n);
         if self.store[n].flags & flag::SOURCE_CLAIMED != 0
@@ -174,6 +180,26 @@ impl Conntrack {
         }
         self.count_zone(zone, false);
         self.store[n].status |= status::DYING;
+    }
+
+    /// Ends the connections of a call that connection `n` made, or else what is expected of them
+    /// (`pptp_destroy_siblings()`).
+    pub(crate) fn end_call(&mut self, n: u32, tuples: [Tuple; 2], end: fn(&mut Self, u32)) {
+        self.forget_keys(n);
+        let zone = self.store[n].original.zone;
+        for tuple in tuples {
+            let tuple = Tuple { zone, ..tuple };
+            match self.find(&tuple) {
+                Some((other, _)) => end(self, other.entry),
+                None => self.unexpect_found(&tuple),
+            }
+        }
+    }
+
+    /// Lets a connection expire: no packet finds it any more.
+    fn end_soon(&mut self, n: u32) {
+        self.store[n].expires = self.now;
+        self.store.hasten(n, self.now);
     }
 
     fn free(&mut self, n: u32) {

@@ -46,6 +46,7 @@ pub use statistics::Statistics;
 pub use template::{PolicyError, Template};
 
 pub(crate) use entry::NONE;
+pub(crate) use expect::zone_of;
 pub(crate) use life::NotEntered;
 pub(crate) use lookup::sides;
 

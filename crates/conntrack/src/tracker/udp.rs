@@ -42,7 +42,8 @@ fn wrong(p: &PacketView<'_>, c: &Context<'_>) -> Option<&'static str> {
     (!right).then_some(CHECKSUM)
 }
 
-/// A packet of a connection (`nf_conntrack_udp_packet()`).
+/// A packet of a connection (`nf_conntrack_udp_packet()`, `nf_conntrack_udplite_packet()`). UDP-Lite
+/// is a stream as soon as there was an answer.
 #[inline]
 pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
     if let Some(why) = wrong(p, c) {
@@ -56,6 +57,7 @@ pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<
     }
     // What is assured was a stream before, and stays one.
     let stream = c.has(status::ASSURED)
+        || p.at.protocol == protocol::UDPLITE
         || match *state {
             ProtocolState::Udp { stream_after } => c.now > stream_after,
             _ => true,

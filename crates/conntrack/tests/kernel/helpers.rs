@@ -9,6 +9,7 @@ use penstock_testkit::build::*;
 
 /// A conversation over TCP to a port of side b.
 struct Talk {
+    own: u16,
     port: u16,
     v6: bool,
     seq: [u32; 2],
@@ -17,7 +18,12 @@ struct Talk {
 
 impl Talk {
     fn open(port: u16, v6: bool) -> Self {
-        let mut talk = Talk { port, v6, seq: [100, 500], steps: Vec::new() };
+        Talk::open_from(1000, port, v6)
+    }
+
+    /// From another port of side a.
+    fn open_from(own: u16, port: u16, v6: bool) -> Self {
+        let mut talk = Talk { own, port, v6, seq: [100, 500], steps: Vec::new() };
         talk.segment(true, 2, b"");
         talk.seq[0] += 1;
         talk.segment(false, 18, b"");
@@ -27,7 +33,7 @@ impl Talk {
     }
 
     fn segment(&mut self, there: bool, flags: u8, text: &[u8]) {
-        let (s, d) = if there { (1000, self.port) } else { (self.port, 1000) };
+        let (s, d) = if there { (self.own, self.port) } else { (self.port, self.own) };
         let (seq, ack) = (self.seq[usize::from(!there)], self.seq[usize::from(there)]);
         let tcp = Tcp::new(s, d).seq(seq).ack(ack).flags(flags).window(60_000) / payload(text);
         self.steps.push((there, ip(there, self.v6, tcp)));
@@ -46,7 +52,8 @@ impl Talk {
     }
 }
 
-fn ip(there: bool, v6: bool, upper: Frame) -> Frame {
+/// A packet from side a or b.
+pub fn ip(there: bool, v6: bool, upper: Frame) -> Frame {
     match (there, v6) {
         (true, false) => Ipv4::new(A, B) / upper,
         (false, false) => Ipv4::new(B, A) / upper,
@@ -279,4 +286,267 @@ fn helper_connections_are_related_as_in_the_kernel() {
         })
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// What two connections announce alike.
+#[test]
+fn helpers_say_why_they_drop_packets_as_in_the_kernel() {
+    let Some(mut lab) = lab() else { return };
+    let twice = |talk: &dyn Fn(u16) -> Vec<Step>| [talk(1000), talk(1001)].concat();
+    let ftp = |own| {
+        let talk = Talk::open_from(own, 21, false).say(false, "220 hello\r\n");
+        talk.say(true, "USER x\r\n")
+    };
+    let invite = |own: u16, first: &str, cseq: &str, contact: &str, body: &str| {
+        udp(true, own, 5060, sip(first, cseq, &format!("Contact: <sip:a@{A}{contact}>\r\n"), body))
+    };
+    let media = |lines: &str| format!("v=0\r\no=a 1 1 IN IP4 {A}\r\ns=-\r\n{lines}t=0 0\r\n");
+    let to = format!("INVITE sip:b@{B} SIP/2.0");
+    let here = format!("c=IN IP4 {A}\r\n");
+    let call = |own: u16, body: &str| invite(own, &to, "1 INVITE", ":5060", body);
+    let stream = |port: &str| media(&format!("{here}m=audio {port} RTP/AVP 0\r\n"));
+    let answer = |first: &str, cseq: &str| udp(false, 5060, 1000, sip(first, cseq, "", ""));
+    let scenarios: Vec<(&str, Vec<Step>)> = vec![
+        ("ftp twice", twice(&|own| ftp(own).say(true, "PORT 198,18,1,2,4,5\r\n").steps)),
+        (
+            "ftp wrong commands",
+            ["PORT 1,2,3\r\n", "EPRT |3|x|1|\r\n", "EPR", "PORT\r\n", "PORT 1,2,3,4,5,6,7\r\n"]
+                .into_iter()
+                .enumerate()
+                .flat_map(|(i, text)| ftp(1000 + i as u16).say(true, text).steps)
+                .collect(),
+        ),
+        (
+            "ftp wrong answers",
+            ["227 no number\r\n", "229 (||x|)\r\n", "22", "227 ", "229 x"]
+                .into_iter()
+                .enumerate()
+                .flat_map(|(i, text)| ftp(1000 + i as u16).say(false, text).steps)
+                .collect(),
+        ),
+        (
+            "irc twice",
+            twice(&|own| {
+                let talk = Talk::open_from(own, 6667, false).say(false, ":s 001 hello\r\n");
+                talk.say(true, "PRIVMSG bob :\u{1}DCC SEND file 3323068674 4000 99\u{1}\r\n").steps
+            }),
+        ),
+        (
+            "sane twice",
+            twice(&|own| {
+                let talk = Talk::open_from(own, 6566, false);
+                let talk = talk.say(true, [0, 0, 0, 7, 0, 0, 0, 1]);
+                talk.say(false, [0, 0, 0, 0, 0, 0, 0x10, 0]).steps
+            }),
+        ),
+        (
+            "amanda twice",
+            twice(&|own| {
+                let text = b"Amanda 2.4 REP\nCONNECT DATA 3000 MESG 3001\nOPTIONS ;\n";
+                vec![udp(true, own, 10080, b"Amanda 2.4 REQ"), udp(false, 10080, own, text)]
+            }),
+        ),
+        ("sip twice", twice(&|own| vec![call(own, &stream("4000"))])),
+        ("sip twice, other media", vec![call(1000, &stream("4000")), call(1001, &stream("4001"))]),
+        ("sip no address", vec![call(1000, &media("m=audio 4000 RTP/AVP 0\r\n"))]),
+        (
+            "sip wrong answers",
+            vec![
+                call(1000, &stream("4000")),
+                answer("SIP/2.0 x00 OK", "1 INVITE"),
+                answer("SIP/2.0 200 OK", ""),
+                answer("SIP/2.0 200 OK", "x"),
+                answer("SIP/2.0 20", "1 INVITE"),
+                answer("SIP/2.0 404 Not Found", "2 INVITE"),
+                answer("SIP/2.0 404 Not Found", "1 INVITE"),
+            ],
+        ),
+        (
+            "sip registered twice",
+            twice(&|own| {
+                let first = format!("REGISTER sip:{B} SIP/2.0");
+                vec![invite(own, &first, "5 REGISTER", ":5070>;expires=60", "")]
+            }),
+        ),
+    ];
+    let mut scenarios: Vec<(String, Vec<Step>)> =
+        scenarios.into_iter().map(|(name, steps)| (name.to_owned(), steps)).collect();
+    for port in [
+        "80",
+        "1023",
+        "1024",
+        "0",
+        "65535",
+        "65536",
+        "70000",
+        "4294967297",
+        "99999999999999",
+        "x",
+        "4000x",
+        "-1",
+        "0000004000",
+        "00000004000",
+        "000000004000",
+        "04294967296",
+        "04000",
+        "0004000",
+        "000000000004000",
+        "",
+    ] {
+        scenarios.push((format!("sip media port {port}"), vec![call(1000, &stream(port))]));
+    }
+    for cseq in [
+        "",
+        "x INVITE",
+        "0 INVITE",
+        "1",
+        "99999999999 INVITE",
+        "4294967296 INVITE",
+        "4294967295 INVITE",
+        "0001 INVITE",
+        "00000000000001 INVITE",
+        "1\r\n INVITE",
+        "0000000001 INVITE",
+        "00000000001 INVITE",
+        "1  INVITE",
+        "1\tINVITE",
+        " 1 INVITE",
+    ] {
+        let steps = vec![
+            invite(1000, &to, cseq, ":5060", &stream("4000")),
+            answer("SIP/2.0 404 Not Found", cseq),
+        ];
+        scenarios.push((format!("sip cseq {cseq:?}"), steps));
+    }
+    for method in ["OPTIONS", "invite", "INVITED", "Bye", "NOTIFY", "ACK", "PRACK", "INVITE "] {
+        let first = format!("{method} sip:b@{B} SIP/2.0");
+        let steps = vec![
+            call(1000, &stream("4000")),
+            invite(1000, &first, "", ":5060", &stream("4002")),
+            invite(1000, &first, "7 x", ":5060", &stream("4004")),
+        ];
+        scenarios.push((format!("sip method {method}"), steps));
+    }
+    for contact in [
+        ":5070>;expires=60",
+        ":80>;expires=60",
+        ":80>",
+        ":5070>;expires=x",
+        ":5070>;expires=0",
+        ":5070>;expires=0x10",
+        ":5070>;expires=010",
+        ":5070>;expires=",
+        ":5070>;q=1",
+        ":5070;transport=tcp>;expires=60",
+        ":5070;transport=udp>;expires=60",
+        ":5070;transport=tls>;expires=60",
+        ":5070>;expires=99999999999",
+        ":70000>;expires=60",
+        ":>;expires=60",
+        ":x>;expires=60",
+        ">;expires=60",
+        ":5070>, <sip:a@198.18.1.2:5080>;expires=60",
+        ":5070>,;expires=60",
+        ":05070>;expires=60",
+        "0>;expires=60",
+        ".1>;expires=60",
+        ":5070>;Expires=60",
+        ":5070> ;expires=60",
+        ":80>, <sip:a@198.18.1.2:5080>;expires=60",
+        ":80>\r\nContact: <sip:a@198.18.1.2:5080>;expires=60",
+        ":5070>;expires=0000000060",
+        ":5070>;expires=00000000060",
+        ":5070>;expires=60x",
+        ":0005070>;expires=60",
+        ":5070>;expires=10000000",
+        ":005070>;expires=60",
+        ":99999>;expires=60",
+        ":5070>;expires=0\r\nm: <sip:a@198.18.1.2:5080>;expires=60",
+        ":5070>;q=1\r\nExpires: 70",
+        ":5070>;expires=50\r\nExpires: 70",
+        ":5070>\r\nExpires: 0000000000070",
+        ":5070>\r\nexpires : 70",
+        ":5070>\r\nExpiresx: 70",
+        ":5070>\r\n ;expires=60",
+    ] {
+        let first = format!("REGISTER sip:{B} SIP/2.0");
+        let done = format!("Contact: <sip:a@{A}{contact}>\r\n");
+        let steps = vec![
+            invite(5060, &first, "5 REGISTER", contact, ""),
+            udp(false, 5060, 5060, sip("SIP/2.0 100 Trying", "5 REGISTER", "", "")),
+            udp(false, 5060, 5060, sip("SIP/2.0 200 OK", "5 REGISTER", &done, "")),
+        ];
+        scenarios.push((format!("sip contact {contact}"), steps));
+    }
+    let failed: Vec<String> = scenarios
+        .iter()
+        .filter_map(|(name, steps)| {
+            compare_all(&mut lab, name, &Settings::default(), steps, true).err()
+        })
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Control messages by chance, data in both directions, and the end of the control connection.
+#[test]
+fn random_pptp_calls_are_related_as_in_the_kernel() {
+    let Some(mut lab) = lab() else { return };
+    let rounds = penstock_testkit::rounds(40) as u64;
+    let seed = penstock_testkit::seed();
+    let failed: Vec<String> = (seed..seed + rounds)
+        .filter_map(|seed| {
+            let mut rng = fastrand::Rng::with_seed(seed);
+            let steps = random_pptp(&mut rng);
+            let name = format!("random pptp {seed}");
+            compare_all(&mut lab, &name, &Settings::default(), &steps, true).err()
+        })
+        .take(3)
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+fn random_pptp(rng: &mut fastrand::Rng) -> Vec<Step> {
+    let id = |rng: &mut fastrand::Rng| [0, [11, 22, 33][rng.usize(..3)]];
+    let mut talk =
+        Talk::open(1723, false).say(true, pptp(1, &[], 144)).say(false, pptp(2, &[1, 0, 1], 144));
+    for _ in 0..rng.usize(3..14) {
+        let ([_, a], [_, b]) = (id(rng), id(rng));
+        let ok = u8::from(rng.u8(..6) != 0);
+        talk = match rng.u8(..24) {
+            0..5 => {
+                talk.say(true, pptp(7, &[0, a], 156)).say(false, pptp(8, &[0, b, 0, a, ok], 20))
+            }
+            5 => talk.say(true, pptp(7, &[0, a], 156)),
+            6 => talk.say(false, pptp(8, &[0, b, 0, a, ok], 20)),
+            7..9 => talk
+                .say(false, pptp(9, &[0, b], 208))
+                .say(true, pptp(10, &[0, a, 0, b, ok], 12))
+                .say(false, pptp(11, &[0, a], 16)),
+            9 => talk.say(true, pptp(10, &[0, a, 0, b, ok], 12)),
+            10 => talk.say(false, pptp(11, &[0, a], 16)),
+            11 => talk.say(true, pptp(12, &[0, a], 4)),
+            12..14 => talk.say(false, pptp(13, &[0, a], 136)),
+            14 => talk.say(true, pptp(3, &[1], 4)),
+            15 => talk.say(false, pptp(4, &[ok], 4)),
+            16 => talk.say(true, pptp(1, &[], 144)).say(false, pptp(2, &[1, 0, ok], 144)),
+            17 => talk.say(false, pptp(14, &[0, a], 28)),
+            _ => {
+                let there = rng.bool();
+                let v4 = if there { Ipv4::new(A, B) } else { Ipv4::new(B, A) };
+                talk.steps.push((there, v4.protocol(47) / gre(a)));
+                talk
+            }
+        };
+    }
+    if rng.bool() {
+        // A reset, and a SYN that begins the connection again: the old one ends.
+        talk.segment(false, 0x14, b"");
+        talk.segment(true, 2, b"");
+        for there in [true, false] {
+            let v4 = if there { Ipv4::new(A, B) } else { Ipv4::new(B, A) };
+            let [_, key] = id(rng);
+            talk.steps.push((there, v4.protocol(47) / gre(key)));
+        }
+    }
+    talk.steps
 }

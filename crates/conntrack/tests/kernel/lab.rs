@@ -282,12 +282,11 @@ impl Lab {
         }
     }
 
-    /// What the kernel has said of invalid packets since it was asked last. Helpers say on their own
-    /// why they drop packets; that is left out.
+    /// What the kernel has said of invalid packets, and of those that helpers dropped, since it was
+    /// asked last.
     pub fn said(&mut self) -> Vec<String> {
         let text = self.listener.ask("");
-        let lines = text.split('|').filter(|line| line.starts_with("nf_ct_proto_"));
-        lines.map(str::to_owned).collect()
+        text.split('|').filter(|line| line.starts_with("nf_ct_")).map(str::to_owned).collect()
     }
 
     /// `conntrack -L`, sorted.

@@ -6,7 +6,9 @@
 
 mod helpers;
 mod lab;
+mod sip;
 mod tcp;
+mod udplite;
 
 use lab::{A, A6, B, B6, Lab};
 use penstock_conntrack::{
@@ -132,8 +134,10 @@ pub fn compare_all(
         }
         if theirs_state != ours_state || !alike(&ours_list, &theirs) {
             return Err(format!(
-                "{name}, packet {n}:\n{story}the kernel: {theirs_state}\n      {}\n",
-                theirs.join("\n      ")
+                "{name}, packet {n}:\n{story}{}\nthe kernel: {theirs_state}\n      {}\n{}\n",
+                complaints.join("\n"),
+                theirs.join("\n      "),
+                lab.said().join("\n"),
             ));
         }
     }

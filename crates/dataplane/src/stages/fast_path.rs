@@ -384,8 +384,8 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline(always)]
     fn fast_forward4(&mut self, fast: FastPacket<'_>, (src, dst): (u32, u32), packet: &mut Packet) {
         let FastPacket { fast_path, headers, .. } = fast;
-        let known = self.state.routes.v4.cached(fast_path.device, dst);
-        let Some(&CachedRoute { to, mtu, .. }) =
+        let known = self.known_way4(fast_path.device, dst);
+        let Some(CachedRoute { to, mtu, .. }) =
             known.filter(|_| self.ip4_usual_source(fast_path.device, src))
         else {
             return self.continue_at(Next::Ip4Route, packet, None);
@@ -410,9 +410,8 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn fast_forward6(&mut self, fast: FastPacket<'_>, packet: &mut Packet) {
         let FastPacket { fast_path, headers, .. } = fast;
         let addresses = addresses::of6(packet);
-        let known =
-            addresses.and_then(|(_, dst)| self.state.routes.v6.cached(fast_path.device, dst));
-        let Some(&CachedRoute { to, mtu, .. }) = known else {
+        let known = addresses.and_then(|(_, dst)| self.known_way6(fast_path.device, dst));
+        let Some(CachedRoute { to, mtu, .. }) = known else {
             return self.continue_at(Next::Ip6Route, packet, None);
         };
         let unusual = addresses.is_none_or(|(src, _)| !addresses::is_usual_source(src));
@@ -490,20 +489,15 @@ impl<'a, S: Sink> Worker<'a, S> {
         mtu: usize,
     ) {
         let FastPacket { fast_path, hooks, headers } = fast;
-        let routes = &self.state.routes;
-        let neighbour = match (to.gateway, SIX) {
-            (None, false) => {
-                addresses::of4(packet).and_then(|(_, dst)| routes.v4.neighbour(to.oif, dst))
-            }
-            (None, true) => {
-                addresses::of6(packet).and_then(|(_, dst)| routes.v6.neighbour(to.oif, dst))
-            }
-            (Some(IpAddr::V4(gateway)), _) => routes.v4.neighbour(to.oif, gateway.into()),
-            (Some(IpAddr::V6(gateway)), _) => routes.v6.neighbour(to.oif, gateway.into()),
-        };
         let link = self.net.link(to.oif).filter(|link| link.up && link.is_wire());
         let link =
             link.filter(|link| !self.state.taps.has(link.index) && packet.network().len() <= mtu);
+        let neighbour = link.and_then(|link| match (to.gateway, SIX) {
+            (None, false) => self.neighbour4(link, addresses::of4(packet)?.1),
+            (None, true) => self.neighbour6(link, addresses::of6(packet)?.1),
+            (Some(IpAddr::V4(gateway)), _) => self.neighbour4(link, gateway.into()),
+            (Some(IpAddr::V6(gateway)), _) => self.neighbour6(link, gateway.into()),
+        });
         let (Some(neighbour), Some(link)) = (neighbour, link) else {
             let next = if SIX { Next::Ip6Finish } else { Next::Ip4Finish };
             return self.continue_at(next, packet, Some(*to));

@@ -20,6 +20,7 @@ use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::reassembly::User;
 use crate::route::{Route, Routed, priority_of_tos};
+use crate::route_cache::CachedRoute;
 use crate::settings::SECOND;
 use crate::sink::Sink;
 use crate::stages::icmp4::Options;
@@ -116,10 +117,30 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The routing decision for a packet that came in, where it was made before for another one.
     #[inline]
-    fn ip4_cached_route(&self, packet: &Packet) -> Option<Route> {
+    fn ip4_cached_route(&mut self, packet: &Packet) -> Option<Route> {
         let (saddr, daddr) = addresses::of4(packet)?;
-        let to = &self.state.routes.v4.cached(packet.meta.iif, daddr)?.to;
-        self.ip4_usual_source(packet.meta.iif, saddr).then_some(*to)
+        let to = self.known_way4(packet.meta.iif, daddr)?.to;
+        self.ip4_usual_source(packet.meta.iif, saddr).then_some(to)
+    }
+
+    /// The way to an address for what came in by a device, if it is known from other packets to the
+    /// address, or by the same route.
+    #[inline(always)]
+    pub(super) fn known_way4(&mut self, iif: u32, daddr: u32) -> Option<CachedRoute<u32>> {
+        match self.state.routes.v4.cached(iif, daddr) {
+            Some(known) => Some(*known),
+            None => self.way_over_gateway4(iif, daddr),
+        }
+    }
+
+    #[inline(never)]
+    fn way_over_gateway4(&mut self, iif: u32, daddr: u32) -> Option<CachedRoute<u32>> {
+        // What was learned of a path is about one destination.
+        let usual = addresses::is_usual_destination4(daddr)
+            && self.state.path_mtus.is_empty()
+            && !self.net.custom4();
+        let route = self.net.gateway_route4(daddr).filter(|_| usual)?;
+        self.state.routes.v4.over_gateway(route, iif, daddr)
     }
 
     /// Decides, and remembers the route if it is the same for other packets.
@@ -151,6 +172,9 @@ impl<S: Sink> Worker<'_, S> {
             let mtu = self.mtu(&to);
             self.ip4_remember_source(packet, saddr);
             self.state.routes.v4.remember_way(daddr, &to, mtu);
+            if let Some(route) = self.net.gateway_route4(daddr) {
+                self.state.routes.v4.remember_gateway(route, daddr, &to, mtu);
+            }
         }
         course.route = Some(to);
         self.ip4_routed(packet, course, false)

@@ -16,6 +16,7 @@ use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::route::Route;
+use crate::route_cache::CachedRoute;
 use crate::sink::Sink;
 use crate::worker::Worker;
 
@@ -99,9 +100,27 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The routing decision for a packet that came in, where it was made before for another one.
     #[inline]
-    fn ip6_cached_route(&self, packet: &Packet) -> Option<Route> {
+    fn ip6_cached_route(&mut self, packet: &Packet) -> Option<Route> {
         let (_, daddr) = addresses::of6(packet)?;
-        self.state.routes.v6.cached(packet.meta.iif, daddr).map(|cached| cached.to)
+        self.known_way6(packet.meta.iif, daddr).map(|known| known.to)
+    }
+
+    /// The way to an address for what came in by a device, if it is known from other packets to the
+    /// address, or by the same route.
+    #[inline(always)]
+    pub(super) fn known_way6(&mut self, iif: u32, daddr: u128) -> Option<CachedRoute<u128>> {
+        match self.state.routes.v6.cached(iif, daddr) {
+            Some(known) => Some(*known),
+            None => self.way_over_gateway6(iif, daddr),
+        }
+    }
+
+    #[inline(never)]
+    fn way_over_gateway6(&mut self, iif: u32, daddr: u128) -> Option<CachedRoute<u128>> {
+        // What was learned of a path is about one destination.
+        let usual = !addresses::needs_device(daddr) && self.state.path_mtus.is_empty();
+        let route = self.net.gateway_route6(daddr).filter(|_| usual)?;
+        self.state.routes.v6.over_gateway(route, iif, daddr)
     }
 
     /// Decides, and remembers the route if it is the same for other packets.
@@ -117,6 +136,9 @@ impl<S: Sink> Worker<'_, S> {
         {
             let mtu = self.mtu6(&to);
             self.state.routes.v6.remember_way(daddr, &to, mtu);
+            if let Some(route) = self.net.gateway_route6(daddr) {
+                self.state.routes.v6.remember_gateway(route, daddr, &to, mtu);
+            }
         }
         Ok(to)
     }

@@ -10,7 +10,7 @@
 use penstock_conntrack::{Hook as TrackHook, Surroundings, Verdict};
 use penstock_packet::Packet;
 use penstock_program::expr::{LOG_IPOPT, LOG_MACDECODE, LOG_TCPOPT, LOG_TCPSEQ, LOG_UID, Log};
-use penstock_program::{Context, Hook};
+use penstock_program::{Context, Family, Hook};
 use penstock_wire::ethernet;
 
 use crate::addresses;
@@ -45,17 +45,29 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
+    /// Logs why a helper drops a packet, which names neither hook nor devices
+    /// (`nf_ct_helper_log()`).
+    #[cold]
+    fn log_helper(&mut self, packet: &Packet) {
+        let family = if packet.meta.protocol == ethernet::IPV6 { Family::Ip6 } else { Family::Ip };
+        self.log_said(Context { family, hook: Hook::Prerouting }, (0, 0), packet);
+    }
+
     #[cold]
     fn log_complaints(&mut self, context: Context, packet: &Packet) {
+        self.log_said(context, crate::hooks::devices(context.hook, packet), packet);
+    }
+
+    /// Logs what connection tracking says of a packet that has come to a place.
+    fn log_said(&mut self, context: Context, devices: (u32, u32), packet: &Packet) {
         /// `LOGLEVEL_NOTICE` and `NF_LOG_DEFAULT_MASK`, as the kernel logs without a statement.
         const NOTICE: u32 = 5;
         const ALL: u32 = LOG_TCPSEQ | LOG_TCPOPT | LOG_IPOPT | LOG_UID | LOG_MACDECODE;
         for complaint in self.state.conntrack.take_complaints().into_iter().flatten() {
             let prefix = Some(format!("{complaint} ").into());
             let log = Log { prefix, level: Some(NOTICE), flags: Some(ALL), ..Log::default() };
-            let (input, output) = crate::hooks::devices(context.hook, packet);
             let place = Place { family: context.family, table: "", chain: "", rule: None };
-            let (input, output) = (self.net.link(input), self.net.link(output));
+            let (input, output) = (self.net.link(devices.0), self.net.link(devices.1));
             self.sink.log(&LogRecord { log: &log, place, context, input, output }, packet);
         }
     }
@@ -83,6 +95,7 @@ impl<S: Sink> Worker<'_, S> {
         let surroundings = Surroundings { broadcast_mask: self.broadcast_mask(packet) };
         let helped = self.state.conntrack.help(packet, surroundings, penstock_nat::text::replace);
         if helped == Verdict::Drop {
+            self.log_helper(packet);
             self.drop(DropReason::Helper, packet);
             return HookResult::Dropped;
         }

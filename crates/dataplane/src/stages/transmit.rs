@@ -63,7 +63,7 @@ fn put_link(packet: &mut Packet, link: &Link, to: Mac, from: Mac) {
 impl<S: Sink> Worker<'_, S> {
     /// [`Worker::link_address4`], which mostly was asked before.
     #[inline]
-    fn neighbour4(&mut self, link: &Link, address: u32) -> Option<Mac> {
+    pub(super) fn neighbour4(&mut self, link: &Link, address: u32) -> Option<Mac> {
         if let Some(mac) = self.state.routes.v4.neighbour(link.index, address) {
             return Some(mac);
         }
@@ -74,7 +74,7 @@ impl<S: Sink> Worker<'_, S> {
 
     /// The cached result of [`Worker::link_address6`].
     #[inline]
-    fn neighbour6(&mut self, link: &Link, address: u128) -> Option<Mac> {
+    pub(super) fn neighbour6(&mut self, link: &Link, address: u128) -> Option<Mac> {
         if let Some(mac) = self.state.routes.v6.neighbour(link.index, address) {
             return Some(mac);
         }

@@ -2,59 +2,123 @@
 
 //! Routes and rules of a configuration: found, checked, added and deleted.
 
-use crate::{
-    Action, LOOPBACK, Nexthop, Route, RouteType, Rule, Scope, TABLE_DEFAULT, TABLE_LOCAL,
-    TABLE_MAIN,
-};
 use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::fib::Entry;
+use crate::key::Key;
+use crate::tables::{Tables, insert};
+use crate::{
+    Action, LOOPBACK, Nexthop, Route, RouteInfo, RouteInfos, RouteType, Rule, Scope, TABLE_DEFAULT,
+    TABLE_LOCAL, TABLE_MAIN,
+};
 
 use super::{Config, EXISTS, Mode, masked};
 
-impl Config {
-    pub(super) fn route(table: u32, prefix: u128, len: u8, kind: RouteType, oif: u32) -> Route {
-        Route {
-            table,
-            prefix,
-            len,
-            tos: 0,
-            metric: 0,
-            kind,
-            scope: Scope::UNIVERSE,
-            from_kernel: true,
-            source: None,
-            mtu: 0,
-            mtu_locked: false,
-            advmss: 0,
-            hop_limit: 0,
-            realm: 0,
-            nexthops: vec![Nexthop {
-                oif,
-                gateway: None,
-                onlink: false,
-                weight: 1,
-                scope: Scope::UNIVERSE,
-            }],
+/// A route that a line adds.
+pub(crate) struct NewRoute {
+    pub(crate) table: u32,
+    pub(crate) prefix: u128,
+    pub(crate) len: u8,
+    pub(crate) tos: u8,
+    pub(crate) info: RouteInfo,
+}
+
+/// Adds a route that the kernel makes, unless it is there. Whether it is new.
+pub(super) fn add_own<K: Key>(
+    tables: &mut Tables<K>,
+    table: u32,
+    prefix: K,
+    len: u8,
+    info: Arc<RouteInfo>,
+) -> bool {
+    let mut entries = tables.get(table, prefix, len);
+    let same = |e: &Entry| {
+        (e.info.metric, e.info.kind, &e.info.nexthops) == (info.metric, info.kind, &info.nexthops)
+    };
+    if entries.iter().any(same) {
+        return false;
+    }
+    insert(&mut entries, Entry { table, tos: 0, info }, false);
+    tables.set(table, prefix, len, entries);
+    true
+}
+
+/// Adds or changes an IPv4 route (`fib_table_insert()`).
+fn put4(tables: &mut Tables<u32>, route: Route, mode: Mode) -> Result<(), String> {
+    let Route { table, prefix, len, tos, info } = route;
+    let prefix = u32::from_number(prefix);
+    let new = Entry { table, tos, info };
+    let mut entries = tables.get(table, prefix, len);
+    let same = |e: &Entry| (e.tos, e.info.metric) == (tos, new.info.metric);
+    match (mode, entries.iter().position(same)) {
+        (Mode::Add, Some(_)) => return Err(EXISTS.into()),
+        (Mode::Change, None) => return Err("No such process".into()),
+        (Mode::Replace | Mode::Change, Some(at)) => entries[at] = new,
+        (Mode::Append, Some(_)) if entries.contains(&new) => return Err(EXISTS.into()),
+        (mode, _) => insert(&mut entries, new, mode == Mode::Prepend),
+    }
+    tables.set(table, prefix, len, entries);
+    Ok(())
+}
+
+/// Adds or changes an IPv6 route (`fib6_add_rt2node()`).
+fn put6(
+    tables: &mut Tables<u128>,
+    infos: &mut RouteInfos,
+    route: Route,
+    mode: Mode,
+) -> Result<(), String> {
+    let Route { table, prefix, len, tos, info } = route;
+    let new = Entry { table, tos, info };
+    let mut entries = tables.get(table, prefix, len);
+    let same = |e: &Entry| (e.tos, e.info.metric) == (tos, new.info.metric);
+    // Routes with gateways and equal metric share the flows.
+    let shares = |e: &Entry| {
+        e.info.kind == RouteType::Unicast && e.info.nexthops.iter().all(|n| n.gateway.is_some())
+    };
+    // Kernel routes of links share prefix and metric; one per link is fine.
+    let clashes = |e: &Entry| {
+        same(e) && (e.info.kind, &e.info.nexthops) == (new.info.kind, &new.info.nexthops)
+    };
+    match (mode, entries.iter().position(same)) {
+        (Mode::Add, Some(_)) => return Err(EXISTS.into()),
+        (Mode::Change, None) => return Err("No such process".into()),
+        (Mode::Replace | Mode::Change, Some(at)) => entries[at] = new,
+        (Mode::Append, Some(_)) if entries.iter().any(clashes) => return Err(EXISTS.into()),
+        (Mode::Append, Some(at)) if shares(&entries[at]) && shares(&new) => {
+            let mut info = RouteInfo::clone(&entries[at].info);
+            info.nexthops.extend(new.info.nexthops.iter().cloned());
+            entries[at].info = infos.share(info);
         }
+        (mode, _) => insert(&mut entries, new, mode == Mode::Prepend),
+    }
+    tables.set(table, prefix, len, entries);
+    Ok(())
+}
+
+impl Config {
+    /// A route that the kernel makes for a link.
+    pub(super) fn own_route(kind: RouteType, oif: u32) -> RouteInfo {
+        let way = Nexthop { oif, gateway: None, onlink: false, weight: 1, scope: Scope::UNIVERSE };
+        RouteInfo { from_kernel: true, nexthops: vec![way], ..RouteInfo::new(kind) }
     }
 
     // Routes.
 
-    /// The route with the longest prefix in the tables that gateways are looked up in.
-    pub(super) fn find<'a>(
-        routes: &'a [Route],
+    /// The route with the longest prefix around an address in the first of some tables that has
+    /// one; with a link (not 0) only routes by that link count.
+    pub(super) fn way_to(
+        &self,
+        v6: bool,
         tables: &[u32],
         address: u128,
         oif: u32,
-        v6: bool,
-    ) -> Option<&'a Route> {
-        tables.iter().find_map(|&t| {
-            let fits = |r: &&Route| {
-                r.table == t
-                    && masked(address, r.len, v6) == r.prefix
-                    && (oif == 0 || r.nexthops.iter().any(|n| n.oif == oif))
-            };
-            routes.iter().filter(fits).max_by_key(|r| (r.len, std::cmp::Reverse(r.metric)))
-        })
+    ) -> Option<&RouteInfo> {
+        match v6 {
+            true => self.routes6.longest(tables, address, oif),
+            false => self.routes4.longest(tables, address as u32, oif),
+        }
     }
 
     /// Checks a way out and fills in its link (`fib_check_nh()`, `ip6_route_check_nh()`).
@@ -92,7 +156,7 @@ impl Config {
                 }
                 let invalid = "Nexthop has invalid gateway.";
                 let order = if table == TABLE_MAIN { &tables[1..] } else { &tables[..] };
-                let found = Self::find(&self.routes4, order, g, n.oif, false).ok_or(invalid)?;
+                let found = self.way_to(false, order, g, n.oif).ok_or(invalid)?;
                 if !matches!(found.kind, RouteType::Unicast | RouteType::Local) {
                     return Err(invalid.into());
                 }
@@ -126,8 +190,7 @@ impl Config {
                         );
                     }
                 } else if !n.onlink {
-                    let found = Self::find(&self.routes6, &tables, g, n.oif, true)
-                        .ok_or("No route to host")?;
+                    let found = self.way_to(true, &tables, g, n.oif).ok_or("No route to host")?;
                     let via = found
                         .nexthops
                         .first()
@@ -156,15 +219,16 @@ impl Config {
 
     pub(crate) fn add_route(
         &mut self,
-        mut route: Route,
+        route: NewRoute,
         v6: bool,
         mode: Mode,
     ) -> Result<(), String> {
-        if masked(route.prefix, route.len, v6) != route.prefix {
+        let NewRoute { table, prefix, len, tos, mut info } = route;
+        if masked(prefix, len, v6) != prefix {
             return Err("Invalid prefix for given prefix length.".into());
         }
         let refuses = !matches!(
-            route.kind,
+            info.kind,
             RouteType::Unicast
                 | RouteType::Local
                 | RouteType::Broadcast
@@ -173,7 +237,7 @@ impl Config {
         );
         if refuses {
             let oif = if v6 { LOOPBACK } else { 0 };
-            route.nexthops = vec![Nexthop {
+            info.nexthops = vec![Nexthop {
                 oif,
                 gateway: None,
                 onlink: false,
@@ -181,76 +245,41 @@ impl Config {
                 scope: Scope::NOWHERE,
             }];
         } else {
-            let mut nexthops = std::mem::take(&mut route.nexthops);
+            let mut nexthops = std::mem::take(&mut info.nexthops);
             for n in &mut nexthops {
-                if route.kind == RouteType::Local && !v6 {
+                if info.kind == RouteType::Local && !v6 {
                     if n.oif == 0 {
                         return Err("Nexthop has no device.".into());
                     }
                     n.scope = Scope::NOWHERE;
                 } else {
-                    self.check_nexthop(n, route.scope, route.table, v6)?;
+                    self.check_nexthop(n, info.scope, table, v6)?;
                 }
-                if v6 && n.oif == LOOPBACK && route.kind != RouteType::Local {
-                    return Err("Egress device can not be loopback device for this route.".into());
+                if v6 && n.oif == LOOPBACK && info.kind != RouteType::Local {
+                    return Err("Egress device can not be loopback device for this info.".into());
                 }
             }
-            route.nexthops = nexthops;
+            info.nexthops = nexthops;
         }
-        if let Some(IpAddr::V4(s)) = route.source {
+        if let Some(IpAddr::V4(s)) = info.source {
             let s = u128::from(u32::from(s));
-            let own = Self::find(&self.routes4, &[TABLE_LOCAL], s, 0, false);
+            let own = self.way_to(false, &[TABLE_LOCAL], s, 0);
             if own.is_none_or(|r| r.kind != RouteType::Local) {
                 return Err("Invalid prefsrc address".into());
             }
         }
-        if let Some(IpAddr::V6(s)) = route.source {
+        if let Some(IpAddr::V6(s)) = info.source {
             let s = u128::from(s);
             if !self.links.iter().any(|l| l.addresses6.iter().any(|a| a.local == s)) {
                 return Err("Invalid source address".into());
             }
         }
-        let routes = if v6 { &mut self.routes6 } else { &mut self.routes4 };
-        let same = |o: &Route| {
-            (o.table, o.prefix, o.len, o.tos, o.metric)
-                == (route.table, route.prefix, route.len, route.tos, route.metric)
-        };
-        // Kernel routes of IPv6 links share prefix and metric; one per link is fine.
-        let clashes = |o: &Route| {
-            same(o)
-                && (!v6
-                    || mode != Mode::Append
-                    || (o.nexthops == route.nexthops && o.kind == route.kind))
-        };
-        let first = routes.iter().position(same);
-        match (mode, first) {
-            (Mode::Add, Some(_)) => return Err(EXISTS.into()),
-            (Mode::Change, None) => return Err("No such process".into()),
-            (Mode::Replace | Mode::Change, Some(at)) => routes[at] = route,
-            (Mode::Append, Some(at)) if v6 => {
-                if routes.iter().any(clashes) {
-                    return Err(EXISTS.into());
-                }
-                // Routes with gateways and equal metric share the flows.
-                let shares = |r: &Route| {
-                    r.kind == RouteType::Unicast && r.nexthops.iter().all(|n| n.gateway.is_some())
-                };
-                if shares(&routes[at]) && shares(&route) {
-                    routes[at].nexthops.extend(route.nexthops);
-                } else {
-                    routes.push(route);
-                }
-            }
-            (Mode::Append, Some(_)) => {
-                if routes.contains(&route) {
-                    return Err(EXISTS.into());
-                }
-                routes.push(route);
-            }
-            (Mode::Prepend, Some(at)) => routes.insert(at, route),
-            (Mode::Add | Mode::Replace | Mode::Append | Mode::Prepend, None) => routes.push(route),
+        let info = self.infos.share(info);
+        let route = Route { table, prefix, len, tos, info };
+        match v6 {
+            true => put6(&mut self.routes6, &mut self.infos, route, mode),
+            false => put4(&mut self.routes4, route, mode),
         }
-        Ok(())
     }
 
     // Rules.

@@ -3,33 +3,19 @@
 //! The routing decision: rules by priority, in each table the longest prefix with a route that fits
 //! (`fib_lookup()`, `fib6_rule_lookup()`).
 
-use super::{Flow4, Flow6, Hit, Network, NoRoute, Parts};
-use crate::lpm::{Key, Lpm};
+use std::sync::Arc;
+
+use super::{Flow4, Flow6, GatewayRoute, Hit, Network, NoRoute, Parts};
+use crate::fib::{Fib, Found};
+use crate::key::Key;
 use crate::neighbour::Neighbours;
 use crate::rule::{Action, Rule};
-use crate::{LOOPBACK, Nexthop, Route, RouteType, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
+use crate::tables::Tables;
+use crate::{LOOPBACK, Nexthop, RouteInfo, RouteType, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
 
-/// One table of one family: prefixes, and the run of routes that each holds.
+/// What a rule does.
 #[derive(Clone, Debug)]
-pub(super) struct Table<K> {
-    pub(super) id: u32,
-    pub(super) lpm: Lpm<K>,
-    pub(super) runs: Vec<Run>,
-}
-
-/// The routes of one prefix.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    pub(super) from: u32,
-    pub(super) to: u32,
-    /// The first one is found by every lookup that names neither link nor scope: it is for all TOS,
-    /// and no refusal.
-    pub(super) plain: bool,
-}
-
-/// What a rule does, with its table found.
-#[derive(Clone, Debug)]
-pub(super) enum RuleAction {
+enum RuleAction {
     Table(u32),
     Jump(usize),
     Skip,
@@ -38,10 +24,9 @@ pub(super) enum RuleAction {
 
 #[derive(Clone, Debug)]
 pub(super) struct Family<K> {
-    pub(super) routes: Vec<Route>,
-    pub(super) tables: Vec<Table<K>>,
+    pub(super) tables: Tables<K>,
     pub(super) rules: Vec<Rule>,
-    pub(super) steps: Vec<RuleAction>,
+    steps: Vec<RuleAction>,
     pub(super) neighbours: Neighbours<K>,
     /// Only the rules that are there from the start: no need to match them.
     pub(super) plain: bool,
@@ -50,45 +35,16 @@ pub(super) struct Family<K> {
 }
 
 impl<K: Key> Family<K> {
-    pub(super) fn new(parts: Parts<K>, merge: bool, key: fn(u128) -> K) -> Self {
-        let Parts { mut routes, mut rules, custom_rules, neighbours } = parts;
+    pub(super) fn new(parts: Parts<K>, merge: bool) -> Self {
+        let Parts { mut tables, mut rules, custom_rules, neighbours } = parts;
         rules.sort_by_key(|r| r.priority);
-        // The IPv4 tables local and main are one as long as no rule was ever added: a longer prefix
-        // in main then wins over a shorter one in local (fib_trie_unmerge()).
-        let home = |t: u32| if merge && t == TABLE_MAIN { TABLE_LOCAL } else { t };
-        routes.sort_by_key(|r| {
-            let own = std::cmp::Reverse(r.table);
-            (home(r.table), r.prefix, r.len, own, std::cmp::Reverse(r.tos), r.metric)
-        });
-        let mut tables: Vec<Table<K>> = Vec::new();
-        let mut at = 0;
-        while at < routes.len() {
-            let id = home(routes[at].table);
-            let mut prefixes = Vec::new();
-            let mut runs = Vec::new();
-            while at < routes.len() && home(routes[at].table) == id {
-                let start = at;
-                let (prefix, len) = (routes[at].prefix, routes[at].len);
-                while at < routes.len()
-                    && home(routes[at].table) == id
-                    && (routes[at].prefix, routes[at].len) == (prefix, len)
-                {
-                    at += 1;
-                }
-                prefixes.push((key(prefix), len));
-                let first = &routes[start];
-                let plain = first.tos == 0
-                    && first.kind != RouteType::Throw
-                    && refuse(first.kind).is_none();
-                runs.push(Run { from: start as u32, to: at as u32, plain });
-            }
-            tables.push(Table { id, lpm: Lpm::new(&prefixes), runs });
+        if merge {
+            tables.merge();
         }
-        let place = |id: u32| tables.iter().position(|t| t.id == home(id)).map(|i| i as u32);
         let steps = rules
             .iter()
             .map(|r| match r.action {
-                Action::Lookup(t) => place(t).map_or(RuleAction::Skip, RuleAction::Table),
+                Action::Lookup(t) => RuleAction::Table(t),
                 Action::Goto(p) => rules
                     .iter()
                     .position(|o| o.priority == p)
@@ -99,17 +55,14 @@ impl<K: Key> Family<K> {
                 Action::Prohibit => RuleAction::Refuse(NoRoute::Prohibit),
             })
             .collect();
-        let tos = routes.iter().any(|r| r.tos != 0);
-        Family { routes, tables, rules, steps, neighbours, plain: !custom_rules, tos }
-    }
-
-    pub(super) fn table(&self, id: u32) -> Option<&Table<K>> {
-        self.tables.iter().find(|t| t.id == id)
+        let tos = tables.any(|tos, _| tos != 0);
+        Family { tables, rules, steps, neighbours, plain: !custom_rules, tos }
     }
 }
 
-/// A result that ends the rules, or `None` for the next rule.
-pub(super) type Outcome<'a> = Option<Result<&'a Route, NoRoute>>;
+/// A result that ends the rules, or `None` for the next rule: the route, and the length of its
+/// prefix.
+pub(super) type Outcome<'a> = Option<Result<(&'a RouteInfo, u8), NoRoute>>;
 
 fn refuse(kind: RouteType) -> Option<NoRoute> {
     match kind {
@@ -123,6 +76,13 @@ fn refuse(kind: RouteType) -> Option<NoRoute> {
         | RouteType::Multicast
         | RouteType::Throw => None,
     }
+}
+
+fn gateway_route(found: &Found) -> Option<GatewayRoute> {
+    let Found::One { len, info } = found else { return None };
+    let one = matches!(info.nexthops.as_slice(), [only] if only.gateway.is_some());
+    let usual = one && info.kind == RouteType::Unicast;
+    usual.then(|| GatewayRoute { number: Arc::as_ptr(info).addr(), len: *len })
 }
 
 /// A number that spreads flows over nexthops.
@@ -160,12 +120,12 @@ impl Network {
         family: &'a Family<K>,
         homes: [u32; 2],
         matches: impl Fn(&Rule) -> bool,
-        ask: impl Fn(&'a Table<K>) -> Outcome<'a>,
-        hit: impl Fn(&'a Route, u32) -> Hit<'a>,
+        ask: impl Fn(&'a Fib<K>) -> Outcome<'a>,
+        hit: impl Fn((&'a RouteInfo, u8), u32) -> Hit<'a>,
     ) -> Result<Hit<'a>, NoRoute> {
         if family.plain {
             for id in homes {
-                if let Some(outcome) = family.table(id).and_then(&ask) {
+                if let Some(outcome) = family.tables.fib(id).and_then(&ask) {
                     return outcome.map(|route| hit(route, 0));
                 }
             }
@@ -182,7 +142,7 @@ impl Network {
                 RuleAction::Jump(to) if *to >= at => at = *to,
                 RuleAction::Jump(_) => {}
                 RuleAction::Refuse(why) => return Err(*why),
-                RuleAction::Table(t) => match ask(&family.tables[*t as usize]) {
+                RuleAction::Table(t) => match family.tables.fib(*t).and_then(&ask) {
                     None => {}
                     Some(Err(why)) => return Err(why),
                     Some(Ok(route)) => {
@@ -215,16 +175,35 @@ impl Network {
         self.v6.plain && self.route6(&flow).is_ok_and(|hit| hit.route.nexthops.len() <= 1)
     }
 
-    /// One IPv4 table alone, without rules.
-    pub(super) fn table4<'a>(&'a self, table: &'a Table<u32>, flow: &Flow4) -> Outcome<'a> {
-        let mut at = table.lpm.longest(flow.daddr);
-        while let Some(prefix) = at {
-            let Run { from, to, plain } = table.runs[prefix as usize];
-            if plain && flow.oif == 0 && flow.scope == 0 {
-                return self.v4.routes.get(from as usize).map(Ok);
-            }
-            for route in &self.v4.routes[from as usize..to as usize] {
-                if (route.tos != 0 && route.tos != flow.tos) || route.scope.0 < flow.scope {
+    /// The route of all IPv4 packets to a destination that ask for no link and no scope, if it leads
+    /// over one gateway.
+    #[inline]
+    pub fn gateway_route4(&self, daddr: u32) -> Option<GatewayRoute> {
+        if !self.is_plain4() {
+            return None;
+        }
+        gateway_route(self.v4.tables.fib(TABLE_LOCAL)?.longest(daddr))
+    }
+
+    /// The route of all IPv6 packets to a destination that require no link, if it leads over one
+    /// gateway.
+    #[inline]
+    pub fn gateway_route6(&self, daddr: u128) -> Option<GatewayRoute> {
+        let Family { tables, plain, .. } = &self.v6;
+        let local = tables.fib(TABLE_LOCAL).is_some_and(|fib| fib.longest(daddr).len().is_some());
+        if !plain || local {
+            return None;
+        }
+        gateway_route(tables.fib(TABLE_MAIN)?.longest(daddr))
+    }
+
+    /// One IPv4 table alone, without rules (`fib_table_lookup()`).
+    pub(super) fn table4<'a>(&'a self, table: &'a Fib<u32>, flow: &Flow4) -> Outcome<'a> {
+        let mut found = table.longest(flow.daddr);
+        loop {
+            let len = found.len()?;
+            for (tos, route) in found.routes() {
+                if (tos != 0 && tos != flow.tos) || route.scope.0 < flow.scope {
                     continue;
                 }
                 if route.kind == RouteType::Throw {
@@ -233,24 +212,28 @@ impl Network {
                 if let Some(why) = refuse(route.kind) {
                     return Some(Err(why));
                 }
-                if flow.oif == 0 || route.nexthops.iter().any(|n| n.oif == flow.oif) {
-                    return Some(Ok(route));
+                if flow.oif == 0 || route.is_by(flow.oif) {
+                    return Some(Ok((route, len)));
                 }
             }
-            at = table.lpm.around(prefix);
+            found = table.shorter(flow.daddr, len);
         }
-        None
     }
 
-    fn hit4<'a>(&'a self, route: &'a Route, flow: &Flow4, rule_realm: u32) -> Hit<'a> {
+    fn hit4<'a>(
+        &'a self,
+        (route, len): (&'a RouteInfo, u8),
+        flow: &Flow4,
+        rule_realm: u32,
+    ) -> Hit<'a> {
         let hash = || spread(u64::from(flow.saddr), u64::from(flow.daddr));
         let nexthop = choose(route, flow.oif, hash);
         let realm = if route.realm != 0 { route.realm } else { rule_realm };
-        Hit { route, nexthop, realm }
+        Hit { route, len, nexthop, realm }
     }
 
     fn suppressed(&self, rule: &Rule, hit: &Hit<'_>) -> bool {
-        rule.suppress_prefix_length.is_some_and(|len| hit.route.len <= len)
+        rule.suppress_prefix_length.is_some_and(|len| hit.len <= len)
             || rule
                 .suppress_group
                 .is_some_and(|g| self.link(hit.nexthop.oif).is_some_and(|l| l.group == g))
@@ -270,51 +253,42 @@ impl Network {
 
     /// One IPv6 table: within a prefix the lowest metric that has a usable route; among equal ones
     /// the first that leaves by the wanted link, else the first (`rt6_score_route()`).
-    fn table6<'a>(&'a self, table: &'a Table<u128>, flow: &Flow6) -> Outcome<'a> {
-        let mut at = table.lpm.longest(flow.daddr);
-        while let Some(prefix) = at {
-            let Run { from, to, .. } = table.runs[prefix as usize];
-            let routes = &self.v6.routes[from as usize..to as usize];
-            let mut i = 0;
-            while i < routes.len() {
-                let metric = routes[i].metric;
-                let mut best: Option<&Route> = None;
-                let mut best_fits = false;
-                while i < routes.len() && routes[i].metric == metric {
-                    let route = &routes[i];
-                    i += 1;
-                    let fits = flow.oif == 0 || route.nexthops.iter().any(|n| n.oif == flow.oif);
-                    if !fits && flow.strict {
-                        continue;
-                    }
-                    if best.is_none() || (fits && !best_fits) {
-                        best = Some(route);
-                        best_fits = fits;
-                    }
+    fn table6<'a>(&'a self, table: &'a Fib<u128>, flow: &Flow6) -> Outcome<'a> {
+        let mut found = table.longest(flow.daddr);
+        loop {
+            let len = found.len()?;
+            // The best so far, and whether it leaves by the wanted link.
+            let mut best: Option<(&RouteInfo, bool)> = None;
+            for (_, route) in found.routes() {
+                if best.is_some_and(|(best, _)| best.metric < route.metric) {
+                    break;
                 }
-                if let Some(route) = best {
-                    return match (route.kind, refuse(route.kind)) {
-                        (RouteType::Throw, _) => None,
-                        (_, Some(why)) => Some(Err(why)),
-                        (_, None) => Some(Ok(route)),
-                    };
+                let fits = flow.oif == 0 || route.is_by(flow.oif);
+                if (fits || !flow.strict) && best.is_none_or(|(_, best_fits)| fits && !best_fits) {
+                    best = Some((route, fits));
                 }
             }
-            at = table.lpm.around(prefix);
+            if let Some((route, _)) = best {
+                return match (route.kind, refuse(route.kind)) {
+                    (RouteType::Throw, _) => None,
+                    (_, Some(why)) => Some(Err(why)),
+                    (_, None) => Some(Ok((route, len))),
+                };
+            }
+            found = table.shorter(flow.daddr, len);
         }
-        None
     }
 
-    fn hit6<'a>(&'a self, route: &'a Route, flow: &Flow6) -> Hit<'a> {
+    fn hit6<'a>(&'a self, (route, len): (&'a RouteInfo, u8), flow: &Flow6) -> Hit<'a> {
         let fold = |a: u128| (a >> 64) as u64 ^ a as u64;
         let hash = || spread(fold(flow.saddr.unwrap_or(0)), fold(flow.daddr));
         let oif = if flow.strict { flow.oif } else { 0 };
-        Hit { route, nexthop: choose(route, oif, hash), realm: route.realm }
+        Hit { route, len, nexthop: choose(route, oif, hash), realm: route.realm }
     }
 }
 
 /// Chooses among several ways by weight; a wanted link limits the choice.
-fn choose(route: &Route, oif: u32, hash: impl Fn() -> u32) -> &Nexthop {
+fn choose(route: &RouteInfo, oif: u32, hash: impl Fn() -> u32) -> &Nexthop {
     const NOWHERE: &Nexthop = &Nexthop {
         oif: LOOPBACK,
         gateway: None,
