@@ -8,9 +8,12 @@
 
 use std::ops::RangeInclusive;
 
-use crate::calls::SO_IP_SET;
 use libc::{c_long, sock_filter};
 use penstock_bpf::seccomp::{ARCH, answer, arch, argument, jump, number};
+
+/// The option of level `SOL_IP` by which programs look for sets of ipset
+/// (`linux/netfilter/ipset/ip_set.h`).
+pub(crate) const SO_IP_SET: i32 = 83;
 
 /// Numbers of descriptors that the supervisor gives to its sockets. The filter cannot see what a
 /// descriptor is, so it goes by the number.

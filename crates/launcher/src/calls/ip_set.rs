@@ -8,9 +8,6 @@ use crate::notify::Call;
 use crate::service::IpSetKey;
 use crate::task::Task;
 
-/// The option of level `SOL_IP`.
-pub(crate) const SO_IP_SET: i32 = 83;
-
 /// `IP_SET_OP_*`
 const GET_BY_NAME: u32 = 6;
 const GET_BY_INDEX: u32 = 7;

@@ -17,12 +17,12 @@ mod receive;
 mod send;
 
 use crate::context::{CONTINUE, Context, Reply, Result};
+use crate::filter::SO_IP_SET;
 use crate::notify::{Call, Outcome};
 use crate::service::Sender;
 use crate::sys::Errno;
 use crate::task::Task;
 
-pub(crate) use ip_set::SO_IP_SET;
 pub(crate) use receive::resume;
 pub(crate) use send::untrapped;
 
