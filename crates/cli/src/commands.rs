@@ -10,11 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, capture, completion, confirm, down, exec, monitor, net, nft, run, show, top, trace, up,
+    bench, capture, completion, confirm, down, exec, monitor, net, nft, run, show, test, top,
+    trace, up,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 15] = [
+pub const COMMANDS: [Command; 16] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -38,6 +39,13 @@ pub const COMMANDS: [Command; 15] = [
         sections: &trace::options::SECTIONS,
         operands: Values::Any,
         main: |args| trace::main(args),
+    },
+    Command {
+        name: "test",
+        about: "run tests of a ruleset: packets, and what is to become of them",
+        sections: &test::options::SECTIONS,
+        operands: Values::Files,
+        main: |args| test::main(args),
     },
     Command {
         name: "net",
@@ -181,6 +189,7 @@ mod tests {
             ("capture", include_str!("../../../man/penstock-capture.8")),
             ("top", include_str!("../../../man/penstock-top.8")),
             ("exec", include_str!("../../../man/penstock-exec.1")),
+            ("test", include_str!("../../../man/penstock-test.1")),
         ] {
             let command = COMMANDS.iter().find(|c| c.name == name).expect(name);
             pages.push((name, text, command.options().collect()));

@@ -25,6 +25,7 @@ mod run;
 mod setup;
 mod show;
 mod sockets;
+mod test;
 mod top;
 mod trace;
 mod tracer;

@@ -81,8 +81,14 @@ pub fn restore(
 }
 
 /// The ruleset at a time as `nft list ruleset` prints it, or `nft -j list ruleset`.
-pub fn list(generation: &Generation, names: &dyn Names, now: u64, json: bool) -> String {
-    let listing = Listing { generation, format: Format::default(), names, now };
+pub fn list(
+    generation: &Generation,
+    names: &dyn Names,
+    format: Format,
+    now: u64,
+    json: bool,
+) -> String {
+    let listing = Listing { generation, format, names, now };
     if json {
         return format!("{}\n", to_text(&json::ruleset(&listing, None)));
     }

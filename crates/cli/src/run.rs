@@ -2,6 +2,7 @@
 
 //! `penstock run`: captures go through a ruleset; frames, verdicts and counters come out.
 
+mod against;
 mod burst;
 mod events;
 pub mod options;
@@ -24,6 +25,7 @@ use penstock_dataplane::{Dataplane, Engine};
 use penstock_files::Access;
 use penstock_lang::datatype::Format;
 use penstock_net::Network;
+use penstock_print::rules::{Named, WrittenRules};
 use penstock_print::show::connections::Connection;
 use penstock_print::show::flows::{Flow, Totals};
 use penstock_print::show::stages::{Stage, Stages};
@@ -53,12 +55,32 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if let Some(old) = &options.against {
+        return compare(&options, old);
+    }
     match run(&options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(message) => {
             errln!("{}", message.trim_end());
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints what becomes of packets otherwise than with an old ruleset. The status answers whether
+/// there are such.
+fn compare(options: &Options, old: &Path) -> ExitCode {
+    let compared = against::against(options, old).and_then(|report| {
+        print(&if options.json { format!("{}\n", report.json()) } else { report.to_string() })?;
+        Ok(report)
+    });
+    match compared {
+        Ok(report) if report.whole => ExitCode::from(u8::from(!report.is_same())),
+        Ok(_) => ExitCode::from(2),
+        Err(message) => {
+            errln!("{}", message.trim_end());
+            ExitCode::from(2)
         }
     }
 }
@@ -93,7 +115,8 @@ fn run(options: &Options) -> Result<bool, String> {
     output.log_to(log, nflog);
     let names = NetNames::new(&net);
     let ruleset = setup.ruleset(&names, start, options.json)?;
-    output.trace_by(Tracer::new(&ruleset.generation(), &names, Format::default(), start));
+    let tracer = Tracer::new(&ruleset.generation(), &names, Format::default(), start);
+    output.trace_by(tracer.with_origins());
     let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine_with(options.engine, options.code);
     path.trace_all(options.trace);
@@ -137,20 +160,38 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(file) = &options.flows {
         write_flows(file, &path, end).map_err(failed(file))?;
     }
-    print(&rules::list(&ruleset.generation(), &names, end, options.json))?;
+    let format = Format { handles: options.handle, ..Format::default() };
+    print(&rules::list(&ruleset.generation(), &names, format, end, options.json))?;
     if options.code.profile {
-        let stages = path.profile().into_iter().map(Stage::from).collect();
-        err!("{}", Stages::new(stages));
+        err!("{}", profile(&path, output.rules()));
     }
     if let Some(error) = path.compile_error() {
         errln!("Warning: {error}; the interpreter has run instead");
     }
     let summary = Summary { inputs: &counts, output: &output, counters: &path.counters(), elapsed };
     err!("{summary}");
+    if let Some(file) = &options.summary_json {
+        let json = lines_to(file).and_then(|mut out| {
+            writeln!(out, "{}", summary.json())?;
+            out.flush()
+        });
+        json.map_err(failed(file))?;
+    }
     if let Some(compare) = output.compared() {
         err!("{}", compare.report(&net));
     }
     Ok(whole)
+}
+
+/// Where time was spent, with what rules say.
+fn profile(path: &Dataplane, rules: Option<&WrittenRules>) -> Stages {
+    let stages = path.profile().into_iter().map(|(mut name, times, ticks)| {
+        if let Some(rule) = rules.and_then(|rules| rules.profiled(&name)) {
+            name.push_str(&Named(rule).to_string());
+        }
+        Stage { name, times, ticks }
+    });
+    Stages::new(stages.collect())
 }
 
 /// Adds the tables of captures to the ruleset.

@@ -99,6 +99,51 @@ impl Setup {
         Ok(true)
     }
 
+    /// The same host with the rules of another file.
+    pub fn with_rules(self, rules: &Path) -> Setup {
+        Setup { rules: Some(rules.to_owned()), state: None, ..self }
+    }
+
+    /// This, and what `below` says in addition. Where both say something, this one counts.
+    pub fn over(self, below: Setup) -> Setup {
+        let has_rules = self.rules.is_some() || self.state.is_some();
+        let of_below = |file: Option<PathBuf>| file.filter(|_| !has_rules);
+        let mut sysctls = below.sysctls;
+        sysctls.extend(self.sysctls);
+        Setup {
+            net: self.net.or(below.net),
+            rules: self.rules.or(of_below(below.rules)),
+            state: self.state.or(of_below(below.state)),
+            tc: self.tc.or(below.tc),
+            conntrack_load: self.conntrack_load.or(below.conntrack_load),
+            osf: self.osf.or(below.osf),
+            sockets: self.sockets.or(below.sockets),
+            sysctls,
+            allow_exec: self.allow_exec || below.allow_exec,
+            zero: self.zero || below.zero,
+        }
+    }
+
+    /// What it says, as lines of a file of tests.
+    pub fn lines(&self) -> String {
+        let files = [
+            ("net", &self.net),
+            ("rules", &self.rules),
+            ("state", &self.state),
+            ("tc", &self.tc),
+            ("conntrack-load", &self.conntrack_load),
+            ("osf", &self.osf),
+            ("sockets", &self.sockets),
+        ];
+        let files = files.into_iter().filter_map(|(name, file)| {
+            file.as_ref().map(|file| format!("{name} {}\n", file.display()))
+        });
+        let sysctls = self.sysctls.iter().map(|(name, value)| format!("sysctl {name}={value}\n"));
+        let flags = [("zero", self.zero), ("allow-exec", self.allow_exec)];
+        let flags = flags.into_iter().filter(|(_, on)| *on).map(|(name, _)| format!("{name}\n"));
+        files.chain(sysctls).chain(flags).collect()
+    }
+
     /// The files that are read.
     fn files(&self) -> impl Iterator<Item = &Path> {
         let Setup { net, rules, state, tc, conntrack_load, osf, sockets, .. } = self;

@@ -2,10 +2,11 @@
 
 //! `penstock trace`: what a ruleset does with one packet, rule by rule.
 
-mod fields;
+pub mod fields;
 mod frame;
 pub mod options;
-mod told;
+pub mod outcome;
+pub mod told;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -23,37 +24,45 @@ use crate::rules::NetNames;
 use crate::setup::Setup;
 use crate::tracer::Tracer;
 use fields::Fields;
-use options::Wanted;
+use options::{Asked, Wanted};
+use outcome::Outcome;
 use told::Told;
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let (setup, wanted) = match options::parse(args) {
-        Ok((_, Wanted::Help)) => {
+    let Asked { setup, wanted, expected } = match options::parse(args) {
+        Ok(Asked { wanted: Wanted::Help, .. }) => {
             out!("{}", options::usage());
             return ExitCode::SUCCESS;
         }
-        Ok(parsed) => parsed,
+        Ok(asked) => asked,
         Err(message) => {
             err!("penstock trace: {message}\n\n{}", options::usage());
             return ExitCode::from(2);
         }
     };
     match trace(&setup, &wanted) {
-        Ok(text) => {
+        Ok((outcome, text)) => {
             // A reader that has seen enough is no error.
             let _ = std::io::stdout().write_all(text.as_bytes());
-            ExitCode::SUCCESS
+            match expected.filter(|expected| *expected != outcome.fate()) {
+                Some(expected) => {
+                    errln!("expected {}: {}", expected.word(), outcome.words());
+                    ExitCode::FAILURE
+                }
+                None => ExitCode::SUCCESS,
+            }
         }
         Err(message) => {
             errln!("{}", message.trim_end());
-            ExitCode::FAILURE
+            // With an expectation 1 is an answer.
+            ExitCode::from(if expected.is_some() { 2 } else { 1 })
         }
     }
 }
 
-/// The lines of one packet.
-fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
+/// What became of one packet, and its lines.
+fn trace(setup: &Setup, wanted: &Wanted) -> Result<(Outcome, String), String> {
     let net = Arc::new(setup.network()?);
     let names = NetNames::new(&net);
     let none = Captures::default();
@@ -69,7 +78,8 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
     let ruleset = setup.ruleset(&names, start, false)?;
     let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine(Engine::Interpreter);
-    let mut told = Told::new(Tracer::new(&ruleset.generation(), &names, Format::default(), start));
+    let tracer = Tracer::new(&ruleset.generation(), &names, Format::default(), start);
+    let mut told = Told::new(tracer.with_origins());
     match wanted {
         Wanted::Match { source, text } => {
             let entering = described(source, text, setup, &names, start)?;
@@ -83,11 +93,11 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<String, String> {
         }
     }
     path.flush(&mut told);
-    Ok(told.text())
+    Ok(told.take())
 }
 
 /// The packet that a text describes.
-fn described(
+pub fn described(
     source: &Source,
     text: &str,
     setup: &Setup,

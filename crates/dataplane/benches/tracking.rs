@@ -72,8 +72,11 @@ fn ruleset() -> Ruleset {
         offload: false,
         userdata: [].into(),
     };
-    let rule =
-        NewRule { exprs: parse::program(ESTABLISHED).expect("a program"), userdata: [].into() };
+    let rule = NewRule {
+        exprs: parse::program(ESTABLISHED).expect("a program"),
+        userdata: [].into(),
+        origin: None,
+    };
     for change in [
         Change::AddTable {
             family,

@@ -2,15 +2,69 @@
 
 //! Why and where a packet was dropped.
 
-use penstock_dataplane::DropEvent;
+use std::fmt;
 
-/// `rule: inet filter forward handle 12`, `policy: inet filter forward`, `no route`.
-pub fn words(drop: &DropEvent<'_>) -> String {
-    let reason = drop.reason.text();
-    let Some(place) = &drop.place else { return reason.to_owned() };
-    let at = format!("{reason}: {} {} {}", place.family.name(), place.table, place.chain);
-    match place.rule {
-        Some(handle) => format!("{at} handle {handle}"),
-        None => at,
+use penstock_dataplane::DropEvent;
+use serde::Serialize;
+
+use crate::rules::{Named, Written, WrittenRules};
+
+/// Why packets were dropped, and by which rule or policy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Dropped {
+    reason: &'static str,
+    #[serde(flatten)]
+    place: Option<Place>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Place {
+    family: &'static str,
+    table: String,
+    chain: String,
+    /// Of the rule; `None` for a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handle: Option<u64>,
+    #[serde(flatten)]
+    rule: Option<Written>,
+}
+
+impl Dropped {
+    /// What an event says, with what is known of the rules.
+    pub fn of(drop: &DropEvent<'_>, rules: Option<&WrittenRules>) -> Self {
+        let place = drop.place.as_ref().map(|place| Place {
+            family: place.family.name(),
+            table: place.table.to_owned(),
+            chain: place.chain.to_owned(),
+            handle: place.rule,
+            rule: rules.and_then(|rules| rules.at(place)).cloned(),
+        });
+        Dropped { reason: drop.reason.text(), place }
+    }
+}
+
+impl Dropped {
+    /// The reason alone, as counters call it.
+    pub fn reason(&self) -> &'static str {
+        self.reason
+    }
+
+    /// Handle of the rule that did it, where one did.
+    pub fn handle(&self) -> Option<u64> {
+        self.place.as_ref()?.handle
+    }
+}
+
+impl fmt::Display for Dropped {
+    /// `rule: inet filter forward handle 12 at rules.nft:9: tcp dport 22 drop`,
+    /// `policy: inet filter forward`, `no route`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason)?;
+        let Some(Place { family, table, chain, handle, rule }) = &self.place else { return Ok(()) };
+        write!(f, ": {family} {table} {chain}")?;
+        if let Some(handle) = handle {
+            write!(f, " handle {handle}")?;
+        }
+        rule.as_ref().map_or(Ok(()), |rule| Named(rule).fmt(f))
     }
 }

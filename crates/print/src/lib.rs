@@ -10,6 +10,7 @@
 //! | [`log`] | records of `log` statements: lines of the kernel's log, and nfnetlink_log |
 //! | [`trace`] | the lines of `nft monitor trace` |
 //! | [`drops`] | why a packet was dropped, and where |
+//! | [`rules`] | what rules are called: where they were written, and their text |
 //!
 //! A value is a plain struct. Its text is its [`Display`], its JSON its [`Serialize`], so both say
 //! the same.
@@ -34,6 +35,7 @@ pub mod drops;
 pub mod list;
 pub mod log;
 pub mod metrics;
+pub mod rules;
 pub mod show;
 pub mod trace;
 

@@ -134,7 +134,7 @@ fn ruleset(state: &State<'_>, metrics: &mut Metrics<'_>) {
                             Expr::Counter(counter) => Some(counter),
                             _ => None,
                         })?;
-                    Some((table, chain, rule.handle.to_string(), comment, counter))
+                    Some((table, chain, rule, comment, counter))
                 })
             })
         })
@@ -158,14 +158,19 @@ fn ruleset(state: &State<'_>, metrics: &mut Metrics<'_>) {
         ("bytes", "Bytes of them."),
     ] {
         metrics.family(&format!("rule_{what}"), "counter", help);
-        for (table, chain, handle, comment, counter) in rules() {
-            let labels = [
+        for (table, chain, rule, comment, counter) in rules() {
+            let handle = rule.handle.to_string();
+            let mut labels = vec![
                 ("family", table.family.name()),
                 ("table", &*table.name),
                 ("chain", &*chain.name),
                 ("handle", &*handle),
                 ("comment", &*comment),
             ];
+            let line = rule.origin.as_ref().map(|origin| origin.line.to_string());
+            if let (Some(origin), Some(line)) = (&rule.origin, &line) {
+                labels.extend([("file", &*origin.file), ("line", line)]);
+            }
             let value = if what == "packets" { counter.packets } else { counter.bytes };
             metrics.told(&format!("rule_{what}_total"), &labels, value);
         }

@@ -2,13 +2,11 @@
 
 //! The lines of `nft monitor trace`.
 
-use std::collections::HashMap;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use penstock_dataplane::{TraceEvent, TraceRecord, TraceVerdict};
 use penstock_lang::datatype::Format;
-use penstock_lang::listing::Listing;
 use penstock_lang::names::Names;
 use penstock_lang::print::trace::{
     LINK_SHOWN, NETWORK_SHOWN, TRANSPORT_SHOWN, TraceSource, TracedPacket, headers, packet_line,
@@ -16,6 +14,8 @@ use penstock_lang::print::trace::{
 };
 use penstock_packet::Packet;
 use penstock_ruleset::{Family, Generation};
+
+use crate::rules::WrittenRules;
 
 /// Hardware type of Ethernet devices.
 const ARPHRD_ETHER: u16 = 1;
@@ -42,24 +42,26 @@ impl<T: Names> HasNames for Arc<T> {
 #[derive(Debug)]
 pub struct Tracer<N> {
     names: N,
-    /// By family, table and handle.
-    rules: HashMap<(Family, String), HashMap<u64, String>>,
+    rules: WrittenRules,
+    tells_origins: bool,
 }
 
 impl<N: HasNames> Tracer<N> {
     /// For the rules of a generation at a time (nanoseconds since the epoch), as they are listed in
     /// a format.
     pub fn new(generation: &Generation, names: N, format: Format, now: u64) -> Self {
-        let listing = Listing { generation, format, names: names.names(), now };
-        let mut rules = HashMap::new();
-        for table in &generation.tables {
-            let of_table: &mut HashMap<_, _> =
-                rules.entry((table.family, table.name.to_string())).or_default();
-            for rule in table.chains.iter().flat_map(|c| &c.rules) {
-                of_table.insert(rule.handle, listing.rule(table, rule).trim().to_owned());
-            }
-        }
-        Tracer { names, rules }
+        let rules = WrittenRules::new(generation, names.names(), format, now);
+        Tracer { names, rules, tells_origins: false }
+    }
+
+    /// Says of each rule where it was written, after what `nft monitor trace` says of it.
+    pub fn with_origins(self) -> Self {
+        Tracer { tells_origins: true, ..self }
+    }
+
+    /// The rules that it knows.
+    pub fn rules(&self) -> &WrittenRules {
+        &self.rules
     }
 
     /// The line of a step, with its end of line.
@@ -86,9 +88,13 @@ impl<N: HasNames> Tracer<N> {
     }
 
     fn rule(&self, place: &TraceSource<'_>, handle: u64, verdict: TraceVerdict<'_>) -> String {
-        let table = self.rules.get(&(place.family, place.table.to_owned()));
-        let text = table.and_then(|rules| rules.get(&handle)).map_or("", String::as_str);
-        rule_line(place, text, Word(verdict))
+        let rule = self.rules.rule(place.family, place.table, handle);
+        let line = rule_line(place, rule.map_or("", |rule| &rule.text), Word(verdict));
+        match rule.and_then(|rule| rule.origin.as_ref()) {
+            Some(origin) if self.tells_origins => format!("{line} # {origin} handle {handle}"),
+            None if self.tells_origins => format!("{line} # handle {handle}"),
+            Some(_) | None => line,
+        }
     }
 
     fn packet(&self, place: &TraceSource<'_>, record: &TraceRecord<'_>, packet: &Packet) -> String {

@@ -199,6 +199,8 @@ pub struct NewRule {
     pub exprs: Vec<Expr>,
     /// The language's.
     pub userdata: UserData,
+    /// See [`Rule`].
+    pub origin: Option<RuleOrigin>,
 }
 
 /// A set to be made.

@@ -2,8 +2,10 @@
 
 //! What a generation holds.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
 
 use penstock_program::expr::Expr;
 pub use penstock_program::{ChainType, Family, Hook};
@@ -100,6 +102,24 @@ pub struct Rule {
     pub states: Vec<Arc<penstock_program::State>>,
     /// The language's.
     pub userdata: UserData,
+    /// The file that has it, where it came from one. It is not saved.
+    pub origin: Option<RuleOrigin>,
+}
+
+/// Where a rule was written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RuleOrigin {
+    /// Name of the file as it was opened: the one on the command line, or an included one.
+    pub file: Arc<str>,
+    /// Line in the file; the first is 1.
+    pub line: u32,
+}
+
+impl fmt::Display for RuleOrigin {
+    /// `rules.nft:12`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
 }
 
 /// A stateful object.

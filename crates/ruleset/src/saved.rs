@@ -432,6 +432,7 @@ impl SavedChain {
                 exprs: rule.exprs,
                 states,
                 userdata: rule.userdata,
+                origin: None,
             })
         };
         Chain {

@@ -59,7 +59,7 @@ fn statement(rng: &mut Rng, id: u32) -> Statement {
 }
 
 fn raw_rule(chain: &str, position: Position, exprs: Vec<Expr>) -> Change {
-    let rule = NewRule { exprs, userdata: std::sync::Arc::new([]) };
+    let rule = NewRule { exprs, userdata: std::sync::Arc::new([]), origin: None };
     Change::AddRule { family: IP, table: "t".into(), chain: chain.into(), position, rule }
 }
 

@@ -155,7 +155,7 @@ fn older_changes() -> Vec<Change> {
             table,
             chain: "c".into(),
             position: Position::After(None),
-            rule: NewRule { exprs: vec![], userdata: userdata(&[(0, b"a rule")]) },
+            rule: NewRule { exprs: vec![], userdata: userdata(&[(0, b"a rule")]), origin: None },
         },
     ]
 }

@@ -59,6 +59,8 @@ pub struct Input {
     pub text: Arc<String>,
     /// Where its lines start, once that was asked for.
     lines: OnceCell<Vec<usize>>,
+    /// The name of its file, once that was asked for.
+    file: OnceCell<Option<Arc<str>>>,
 }
 
 /// All inputs of a run; [`Loc::input`] indexes it.
@@ -122,13 +124,24 @@ impl Inputs {
     /// Takes one more text; the number is what [`Loc::input`] says.
     pub fn add(&mut self, origin: Origin, text: impl Into<Arc<String>>) -> u32 {
         // Texts may be large: a `String` in an `Arc` is shared without a copy.
-        self.inputs.push(Input { origin, text: text.into(), lines: OnceCell::new() });
+        let (lines, file) = (OnceCell::new(), OnceCell::new());
+        self.inputs.push(Input { origin, text: text.into(), lines, file });
         (self.inputs.len() - 1) as u32
     }
 
     /// The text of an input; empty if there is none of that number.
     pub fn text(&self, input: u32) -> Arc<String> {
         self.inputs.get(input as usize).map_or_else(Arc::default, |i| i.text.clone())
+    }
+
+    /// File and line (from 1) of the start of a place; `None` if it is in no file.
+    pub fn file_line(&self, loc: Loc) -> Option<(Arc<str>, u32)> {
+        let input = self.inputs.get(loc.input as usize)?;
+        let file = input.file.get_or_init(|| match &input.origin {
+            Origin::CommandLine => None,
+            Origin::File { name, .. } => Some(name.as_str().into()),
+        });
+        Some((file.clone()?, input.line_of(loc.start).0))
     }
 
     /// What a place holds; empty if the place is not of these inputs.

@@ -84,7 +84,7 @@ fn run(data: &[u8]) {
             table: "t".into(),
             chain: format!("c{}", bytes.below(6)).into(),
             position: Position::After(None),
-            rule: NewRule { exprs, userdata: [].into() },
+            rule: NewRule { exprs, userdata: [].into(), origin: None },
         };
         taken += usize::from(transaction.apply(change).is_ok());
     }

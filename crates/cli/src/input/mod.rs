@@ -28,6 +28,7 @@ use outgoing::{Sent, next_hop};
 use port::super_packet;
 pub use port::{Entering, InputPort, Source};
 pub use read::{Captures, Read};
+pub use untranslate::tuple_of;
 
 /// Several captures, their frames in the order of their times.
 pub struct Inputs<'n> {

@@ -47,6 +47,11 @@ pub fn untranslated(conntrack: &Conntrack, packet: &[u8]) -> Option<Vec<u8>> {
     Some(packet)
 }
 
+/// The tuple of a TCP, UDP or ICMP packet in zone 0.
+pub fn tuple_of(packet: &[u8]) -> Option<Tuple> {
+    Places::of(packet).map(|places| places.tuple)
+}
+
 impl Places {
     /// Of TCP, UDP and ICMP without fragments.
     fn of(packet: &[u8]) -> Option<Places> {

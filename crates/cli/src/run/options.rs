@@ -34,6 +34,12 @@ const OPTIONS: &[Opt] = &[
          sends, or copies, and bytes and checksums that are missing are completed",
     ),
     long("compare", "report where frames are sent otherwise than captures have them"),
+    long(
+        "against",
+        "print which flows end otherwise than with the ruleset OLD, and nothing else; exit with 1 if any\n\
+         do, with 2 on errors",
+    )
+    .takes("OLD", Values::Files),
     long("write-dir", "write transmitted frames to DIR/DEV.pcap, packets for the host to DIR/host.pcap")
         .takes("DIR", Values::Directories),
     long(
@@ -69,6 +75,9 @@ const OPTIONS: &[Opt] = &[
     long("conntrack-dump", "write the connections at the end to FILE for --conntrack-load")
         .takes("FILE", Values::Files),
     flag('j', "json", "print the final ruleset in libnftables JSON"),
+    flag('a', "handle", "print the final ruleset with handles"),
+    long("summary-json", "write the summary to FILE as JSON (`-` for standard error)")
+        .takes("FILE", Values::Files),
     long("engine", "jit (machine code) or interpreter; default: the interpreter until the code is ready")
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
     long("perf-map", "write a map of machine code to rules for perf(1), in /tmp/perf-PID.map"),
@@ -96,6 +105,8 @@ pub fn usage() -> String {
 pub struct Options {
     pub setup: Setup,
     pub read: Captures,
+    /// The ruleset that this one is held against.
+    pub against: Option<PathBuf>,
     /// Whether what is sent is held against the captures.
     pub compare: bool,
     pub write_dir: Option<PathBuf>,
@@ -118,6 +129,10 @@ pub struct Options {
     /// Programs that listen to queues, by their sockets.
     pub queues: Vec<(u16, PathBuf)>,
     pub json: bool,
+    /// Whether the final ruleset has handles.
+    pub handle: bool,
+    /// The summary as JSON.
+    pub summary_json: Option<PathBuf>,
     pub engine: Engine,
     pub code: CompileOptions,
     pub trace: bool,
@@ -139,6 +154,7 @@ impl Options {
             let name = match arg {
                 Long(name) => name.to_owned(),
                 Short('j') => "json".to_owned(),
+                Short('a') => "handle".to_owned(),
                 Short('h') => "help".to_owned(),
                 Value(value) => return Err(format!("unexpected argument `{}`", value.display())),
                 other @ Short(_) => return Err(sentence(other.unexpected())),
@@ -158,6 +174,7 @@ impl Options {
 #[derive(Default)]
 struct Given {
     read: Captures,
+    against: Option<PathBuf>,
     compare: bool,
     write_dir: Option<PathBuf>,
     log: Option<PathBuf>,
@@ -171,6 +188,8 @@ struct Given {
     matching: Option<String>,
     queues: Vec<(u16, PathBuf)>,
     json: bool,
+    handle: bool,
+    summary_json: Option<PathBuf>,
     trace: bool,
     engine: Option<Engine>,
     code: CompileOptions,
@@ -189,6 +208,7 @@ impl Given {
                     self.read.reads.push(Read::parse(&value)?);
                 }
             }
+            "against" => once(&mut self.against, "--against", file(parser)?)?,
             "write-dir" => once(&mut self.write_dir, "--write-dir", file(parser)?)?,
             "log" => once(&mut self.log, "--log", file(parser)?)?,
             "nflog" => once(&mut self.nflog, "--nflog", file(parser)?)?,
@@ -228,6 +248,8 @@ impl Given {
             "as-is" => self.read.as_is = true,
             "compare" => self.compare = true,
             "json" => self.json = true,
+            "handle" => self.handle = true,
+            "summary-json" => once(&mut self.summary_json, "--summary-json", file(parser)?)?,
             "engine" => {
                 let chosen = engine(&parser.value().map_err(sentence)?)?;
                 once(&mut self.engine, "--engine", chosen)?;
@@ -240,8 +262,31 @@ impl Given {
         Ok(())
     }
 
+    /// Whether something is asked for that a comparison of rulesets does not print.
+    fn asks_for_more(&self) -> bool {
+        let files = [
+            &self.write_dir,
+            &self.log,
+            &self.nflog,
+            &self.conntrack,
+            &self.conntrack_events,
+            &self.conntrack_dump,
+            &self.flows,
+            &self.summary_json,
+        ];
+        let lists = self.taps.is_empty() && self.captures.is_empty() && self.queues.is_empty();
+        let flags = self.compare || self.handle || self.trace || self.engine.is_some();
+        files.into_iter().any(Option::is_some)
+            || !lists
+            || flags
+            || self.code != CompileOptions::default()
+    }
+
     /// All of it, if it makes sense together.
     fn options(self, setup: Setup) -> Result<Options, String> {
+        if self.against.is_some() && self.asks_for_more() {
+            return Err("--against prints the comparison only: of other output it takes -j".into());
+        }
         let Given { read, mut captures, matching, engine, code, .. } = self;
         if read.reads.is_empty() {
             return Err("--read is missing".into());
@@ -272,6 +317,7 @@ impl Given {
         Ok(Options {
             setup,
             read,
+            against: self.against,
             compare: self.compare,
             write_dir: self.write_dir,
             log: self.log,
@@ -284,6 +330,8 @@ impl Given {
             captures,
             queues: self.queues,
             json: self.json,
+            handle: self.handle,
+            summary_json: self.summary_json,
             engine,
             code,
             trace: self.trace,

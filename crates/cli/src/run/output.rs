@@ -17,7 +17,8 @@ use penstock_io::{CaptureWriter, LinkType};
 use penstock_net::{Link, Network};
 use penstock_packet::gso::{Headers, segments};
 use penstock_packet::{Meta, Packet};
-use penstock_print::drops::words;
+use penstock_print::drops::Dropped;
+use penstock_print::rules::WrittenRules;
 
 use super::queue::Queues;
 use crate::capture::CaptureFile;
@@ -48,7 +49,7 @@ pub struct Output<'n> {
     pub delivered: u64,
     /// ARP messages delivered to the host.
     pub arp: u64,
-    drops: HashMap<DropKey, (String, u64)>,
+    drops: HashMap<DropKey, (Dropped, u64)>,
     /// By chain and rule, told apart as drops are.
     logs: HashMap<(usize, u64), (String, u64)>,
     log: Option<LogFile>,
@@ -183,6 +184,11 @@ impl<'n> Output<'n> {
         self.tracer = Some(tracer);
     }
 
+    /// The rules, as traces name them.
+    pub fn rules(&self) -> Option<&WrittenRules> {
+        self.tracer.as_ref().map(Tracer::rules)
+    }
+
     /// Records of `log` statements by prefix, the most frequent first.
     pub fn logs(&self) -> Vec<(&str, u64)> {
         let mut logs: Vec<_> = self.logs.values().map(|(text, n)| (text.as_str(), *n)).collect();
@@ -190,10 +196,11 @@ impl<'n> Output<'n> {
         logs
     }
 
-    /// Why and where packets ended, and how many, the most frequent first.
-    pub fn drops(&self) -> Vec<(&str, u64)> {
-        let mut drops: Vec<_> = self.drops.values().map(|(text, n)| (text.as_str(), *n)).collect();
-        drops.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+    /// Why and where packets ended in words and as values, and how many, the most frequent first.
+    pub fn drops(&self) -> Vec<(String, &Dropped, u64)> {
+        let mut drops: Vec<_> =
+            self.drops.values().map(|(drop, n)| (drop.to_string(), drop, *n)).collect();
+        drops.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.0.cmp(&b.0)));
         drops
     }
 
@@ -289,7 +296,8 @@ impl Sink for Output<'_> {
             Some(p) => (drop.reason, p.table.as_ptr() as usize, p.chain.as_ptr() as usize, p.rule),
             None => (drop.reason, 0, 0, None),
         };
-        self.drops.entry(key).or_insert_with(|| (words(drop), 0)).1 += packets;
+        let rules = self.tracer.as_ref().map(Tracer::rules);
+        self.drops.entry(key).or_insert_with(|| (Dropped::of(drop, rules), 0)).1 += packets;
         true
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use penstock_dataplane::Counters;
 use penstock_io::Frame;
+use serde_json::{Map, Value, json};
 
 use super::output::Output;
 use crate::input::{Completed, Entering, InputPort, LeftOut};
@@ -110,8 +111,8 @@ impl fmt::Display for Summary<'_> {
             part(f, "ARP", self.output.arp)?;
         }
         line(f, "dropped", self.counters.dropped())?;
-        for (reason, count) in self.output.drops() {
-            part(f, reason, count)?;
+        for (reason, _, count) in self.output.drops() {
+            part(f, &reason, count)?;
         }
         if self.counters.taken != 0 {
             line(f, "taken over", self.counters.taken)?;
@@ -157,6 +158,46 @@ impl fmt::Display for Summary<'_> {
             frames as f64 / seconds / 1e6,
             bytes as f64 / seconds / 1e6
         )
+    }
+}
+
+impl Summary<'_> {
+    /// The same as JSON, on one line.
+    pub fn json(&self) -> Value {
+        let inputs = self.inputs.iter().map(|input| {
+            let left_out = input.left_out.iter().map(|(why, n)| (why.to_string(), json!(n)));
+            json!({
+                "name": input.name,
+                "frames": input.frames,
+                "bytes": input.bytes,
+                "sent_by_host": input.host,
+                "left_out": left_out.collect::<Map<_, _>>(),
+                "not_whole": input.cut,
+                "completed_lengths": input.lengths,
+                "completed_checksums": input.checksums,
+                "super_packets": input.supers,
+            })
+        });
+        let devices = self.output.devices();
+        let sent = devices.map(|device| (device.name.clone(), json!(device.frames)));
+        let drops = self.output.drops().into_iter().map(|(_, drop, packets)| {
+            let mut value = json!(drop);
+            value["packets"] = json!(packets);
+            value
+        });
+        let logs = self.output.logs();
+        let logs = logs.iter().map(|(text, packets)| json!({ "log": text, "packets": packets }));
+        json!({
+            "captures": inputs.collect::<Vec<_>>(),
+            "in": self.inputs.iter().map(|input| input.frames).sum::<u64>(),
+            "transmitted": sent.collect::<Map<_, _>>(),
+            "delivered": { "ip": self.output.delivered, "arp": self.output.arp },
+            "dropped": self.counters.dropped(),
+            "drops": drops.collect::<Vec<_>>(),
+            "taken_over": self.counters.taken,
+            "logged": logs.collect::<Vec<_>>(),
+            "seconds": self.elapsed.as_secs_f64(),
+        })
     }
 }
 

@@ -118,7 +118,14 @@ impl Snapshot {
         };
         let rules = list(&json["rules"]).iter().map(|rule| {
             let place = [&rule["family"], &rule["table"], &rule["chain"]].map(text).join(" ");
-            counted(rule, format!("{place} {} {}", rule["handle"], text(&rule["rule"])))
+            let (handle, written) = (&rule["handle"], text(&rule["rule"]));
+            let name = match rule.get("file") {
+                Some(file) => {
+                    format!("{place} {handle} {}:{}: {written}", text(file), rule["line"])
+                }
+                None => format!("{place} {handle} {written}"),
+            };
+            counted(rule, name)
         });
         let counters = list(&json["counters"]).iter().map(|counter| {
             let place = [&counter["family"], &counter["table"]].map(text).join(" ");
@@ -210,7 +217,8 @@ mod tests {
             "rules": [
                 { "family": "inet", "table": "t", "chain": "c", "handle": 4, "rule": "tcp dport 22\u{1b}[2J",
                   "packets": packets, "bytes": packets * 50 },
-                { "family": "inet", "table": "t", "chain": "c", "handle": 5, "rule": "drop", "packets": 9, "bytes": 9 },
+                { "family": "inet", "table": "t", "chain": "c", "handle": 5, "rule": "drop",
+                  "file": "r.nft", "line": 7, "packets": 9, "bytes": 9 },
             ],
             "counters": [],
             "flows": { "count": 1, "most": [] },
@@ -231,7 +239,7 @@ mod tests {
         let rules = last.rows(&first, View::Rules, 0);
         // Controls of the terminal are no part of a name.
         assert_eq!((&*rules[0].name, rules[0].rates[0]), ("inet t c 4 tcp dport 22 [2J", 1000.0));
-        assert_eq!(rules[1].rates, [0.0, 0.0]);
+        assert_eq!((&*rules[1].name, rules[1].rates[1]), ("inet t c 5 r.nft:7: drop", 0.0));
         assert_eq!(last.rows(&first, View::Drops, 0)[0].rates, [500.0]);
     }
 

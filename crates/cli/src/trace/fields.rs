@@ -5,8 +5,10 @@
 use penstock_lang::names::Names;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
+use penstock_packet::Packet;
 use penstock_program::expr::{Bitwise, BitwiseOp, Cmp, CmpOp, Expr, MetaKey, Payload, PayloadBase};
 use penstock_ruleset::Ruleset;
+use penstock_wire::{ethernet, ipv6};
 
 /// Bytes of a header that are known, some of them bit by bit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +39,11 @@ impl Known {
                 *byte = *byte & !mask | value;
             }
         }
+    }
+
+    /// Whether a header has what is known.
+    pub fn is_of(&self, header: &[u8]) -> bool {
+        self.0.iter().all(|(at, value, mask)| header.get(*at).is_some_and(|b| b & mask == *value))
     }
 
     /// A number of two bytes in network order, if both are known whole.
@@ -106,6 +113,38 @@ impl Fields {
             reader.expr(expr)?;
         }
         Ok(reader.fields)
+    }
+}
+
+impl Fields {
+    /// Whether a frame has these fields. Its network header begins at a byte.
+    pub fn are_of(&self, frame: &[u8], network: usize) -> bool {
+        let (link, rest) = frame.split_at(network.min(frame.len()));
+        let ethertype = match (link.last_chunk(), rest.first()) {
+            (Some(bytes), _) => u16::from_be_bytes(*bytes),
+            (None, Some(first)) if first >> 4 == 6 => ethernet::IPV6,
+            (None, _) => ethernet::IPV4,
+        };
+        let mut packet = Packet::new();
+        packet.load_network(rest);
+        packet.meta.protocol = ethertype;
+        packet.find_transport_checked();
+        let transport = packet.transport().filter(|t| t.fragment_offset == 0);
+        let after = |offset: usize| rest.get(offset..).unwrap_or_default();
+        let length = match (ethertype, rest) {
+            (ethernet::IPV4, &[_, _, a, b, ..]) => u16::from_be_bytes([a, b]).into(),
+            (ethernet::IPV6, &[_, _, _, _, a, b, ..]) => {
+                usize::from(u16::from_be_bytes([a, b])) + ipv6::LEN
+            }
+            _ => rest.len(),
+        };
+        self.link.is_of(link)
+            && self.network.is_of(rest)
+            && self.transport.is_of(transport.map_or(&[], |t| after(t.offset.into())))
+            && self.inner.is_of(packet.inner_offset().map_or(&[], after))
+            && self.ethertype.is_none_or(|own| own == ethertype)
+            && self.protocol.is_none_or(|own| packet.transport().is_some_and(|t| t.protocol == own))
+            && self.length.is_none_or(|own| own == length)
     }
 }
 
@@ -192,8 +231,8 @@ impl Reader {
             (MetaKey::Protocol, &[a, b]) => {
                 self.fields.ethertype = Some(u16::from_be_bytes([a, b]))
             }
-            (MetaKey::NfProto, [2]) => self.fields.ethertype = Some(penstock_wire::ethernet::IPV4),
-            (MetaKey::NfProto, [10]) => self.fields.ethertype = Some(penstock_wire::ethernet::IPV6),
+            (MetaKey::NfProto, [2]) => self.fields.ethertype = Some(ethernet::IPV4),
+            (MetaKey::NfProto, [10]) => self.fields.ethertype = Some(ethernet::IPV6),
             (MetaKey::L4Proto, &[protocol]) => self.fields.protocol = Some(protocol),
             (MetaKey::Len, &[a, b, c, d]) => {
                 let length = u32::from_ne_bytes([a, b, c, d]) as usize;

@@ -10,6 +10,8 @@ use crate::input::{Captures, Read, Source};
 use crate::options::{Opt, Values, flag, long, usage_lines};
 use crate::setup::{self, Setup, once, sentence};
 
+use super::outcome::Fate;
+
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (setup::TITLE, setup::OPTIONS)];
 
@@ -18,6 +20,11 @@ const OPTIONS: &[Opt] = &[
         .takes("[DEV=]FILE...", Values::Any),
     long("as-is", "all frames arrive as they are, as for `penstock run`"),
     long("frame", "number of the frame to trace; the first is 1").takes("N", Values::Any),
+    long(
+        "expect",
+        "exit with 1 if the packet ends otherwise: accept (it is sent or delivered) or drop",
+    )
+    .takes("FATE", Values::OneOf(&["accept", "drop"])),
     flag('h', "help", "print this text"),
 ];
 
@@ -38,6 +45,15 @@ pub fn usage() -> String {
     )
 }
 
+/// What the command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub setup: Setup,
+    pub wanted: Wanted,
+    /// What is to become of the packet.
+    pub expected: Option<Fate>,
+}
+
 /// Which packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
@@ -55,10 +71,11 @@ pub enum Wanted {
 }
 
 /// Reads the arguments after `trace`. The error is a sentence for the user.
-pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), String> {
+pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Asked, String> {
     let mut parser = lexopt::Parser::from_args(args);
     let mut setup = Setup::default();
     let (mut captures, mut frame, mut words) = (Captures::default(), None, Vec::new());
+    let mut expected = None;
     while let Some(arg) = parser.next().map_err(sentence)? {
         let name = match arg {
             Long(name) => name.to_owned(),
@@ -88,7 +105,19 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), St
                     || format!("--frame takes a number from 1 on, not `{}`", value.display());
                 once(&mut frame, "--frame", number.ok_or_else(wrong)?)?;
             }
-            "help" => return Ok((setup, Wanted::Help)),
+            "expect" => {
+                let value = parser.value().map_err(sentence)?;
+                let fate = match value.to_str() {
+                    Some("accept") => Fate::Accepted,
+                    Some("drop") => Fate::Dropped,
+                    _ => {
+                        let value = value.display();
+                        return Err(format!("--expect takes accept or drop, not `{value}`"));
+                    }
+                };
+                once(&mut expected, "--expect", fate)?;
+            }
+            "help" => return Ok(Asked { setup, wanted: Wanted::Help, expected }),
             _ => return Err(format!("invalid option '--{name}'")),
         }
     }
@@ -108,7 +137,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<(Setup, Wanted), St
         (false, None, None) => return Err("--frame is missing".to_owned()),
         (true, Some(_), None) => return Err("--read is missing".to_owned()),
     };
-    Ok((setup, wanted))
+    Ok(Asked { setup, wanted, expected })
 }
 
 #[cfg(test)]
@@ -126,6 +155,7 @@ mod tests {
             ("--net n --rules r --read a=b", "--frame is missing"),
             ("--net n --rules r --frame 3 lan tcp", "unexpected argument `lan`"),
             ("--net n --rules r host: tcp", "`host:` is not a device"),
+            ("--expect deny", "--expect takes accept or drop, not `deny`"),
             ("--speed", "invalid option '--speed'"),
         ] {
             let parsed = parse(line.split_whitespace().map(OsString::from));

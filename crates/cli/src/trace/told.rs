@@ -7,8 +7,10 @@ use std::fmt::Write;
 use penstock_dataplane::{DropEvent, QueueRecord, Queued, Sink, TraceRecord};
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
-use penstock_print::drops::words;
+use penstock_print::drops::Dropped;
+use penstock_print::rules::WrittenRules;
 
+use super::outcome::{Delivered, Outcome, Sent};
 use crate::input::Outgoing;
 use crate::tracer::Tracer;
 
@@ -17,6 +19,7 @@ pub struct Told<'n> {
     tracer: Tracer<'n>,
     listening: bool,
     text: String,
+    outcome: Outcome,
     /// What tells frames that captures have as sent apart.
     pub outgoing: Outgoing,
     /// To look into frames that leave.
@@ -30,6 +33,7 @@ impl<'n> Told<'n> {
             tracer,
             listening: false,
             text: String::new(),
+            outcome: Outcome::default(),
             outgoing: Outgoing::default(),
             packet: Packet::new(),
         }
@@ -40,47 +44,73 @@ impl<'n> Told<'n> {
         self.listening = true;
     }
 
-    /// What there was to tell, in lines.
-    pub fn text(self) -> String {
-        self.text
+    /// The rules, as traces name them.
+    pub fn rules(&self) -> &WrittenRules {
+        self.tracer.rules()
+    }
+
+    /// The tracer, for the next one.
+    pub fn into_tracer(self) -> Tracer<'n> {
+        self.tracer
+    }
+
+    /// What became of the packet, and what there was to tell, in lines. The next packet begins with
+    /// nothing.
+    pub fn take(&mut self) -> (Outcome, String) {
+        (std::mem::take(&mut self.outcome), std::mem::take(&mut self.text))
     }
 
     fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        if self.listening {
-            // Writing to a String does not fail.
-            let _ = writeln!(self.text, "{line}");
-        }
+        // Writing to a String does not fail.
+        let _ = writeln!(self.text, "{line}");
     }
 }
 
 impl Sink for Told<'_> {
     fn transmit(&mut self, device: &Link, frame: &[u8], meta: &Meta) {
         self.outgoing.sent(meta.time, frame);
+        if !self.listening {
+            return;
+        }
         self.packet.receive_ethernet(frame, device.mac);
         // What cannot be taken apart is shown as it is.
         let _ = self.packet.untag();
         self.packet.find_transport_checked();
         let headers = self.tracer.headers(&self.packet);
         self.line(format_args!("sent on {}: {headers}", device.name));
+        self.outcome.sent.push(Sent::new(device, frame, meta.mark, headers));
     }
 
     fn deliver(&mut self, device: &Link, packet: &Packet) {
+        if !self.listening {
+            return;
+        }
         let headers = self.tracer.headers(packet);
         self.line(format_args!("delivered to the host from {}: {headers}", device.name));
+        let (packet, mark) = (packet.network().to_vec(), packet.meta.mark);
+        self.outcome.delivered.push(Delivered { packet, mark, headers });
     }
 
-    fn drop(&mut self, drop: &DropEvent<'_>, _packet: &Packet) {
-        self.line(format_args!("dropped: {}", words(drop)));
+    fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
+        if !self.listening {
+            return;
+        }
+        let dropped = Dropped::of(drop, Some(self.tracer.rules()));
+        self.line(format_args!("dropped: {dropped}"));
+        self.outcome.ended(packet.meta.trace_id, dropped);
     }
 
     fn queue(&mut self, record: &QueueRecord<'_>, _packet: &Packet) -> Queued {
-        self.line(format_args!("queued to {}: no listener", record.queue));
+        if self.listening {
+            self.line(format_args!("queued to {}: no listener", record.queue));
+        }
         Queued::Nobody
     }
 
     fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
         if self.listening {
             self.tracer.line(record, packet, &mut self.text);
+            self.outcome.step(packet.meta.trace_id, &record.place, &record.event);
         }
     }
 }

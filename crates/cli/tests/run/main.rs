@@ -2,8 +2,11 @@
 
 //! `penstock run` as its users see it.
 
+mod against;
 mod place;
 mod queue;
+mod rule_names;
+mod rule_tests;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -58,7 +61,7 @@ fn frames_leave_by_the_devices_that_rules_and_routes_choose() {
         "delivered             1",
         "dropped               2",
         "                      1  policy: inet t f",
-        "                      1  rule: inet t f handle 4",
+        "                      1  rule: inet t f handle 4 at rules.nft:5: udp dport 9 counter drop",
     ] {
         assert!(summary.lines().any(|l| l == line), "{line:?} is missing in:\n{summary}");
     }
@@ -78,9 +81,11 @@ fn a_profile_counts_how_often_each_rule_is_reached() {
         .filter(|words| words.len() > 4 && words[1].ends_with('%'))
         .map(|words| (words[4..].join(" "), words[2]))
         .collect();
-    for (rule, reached) in
-        [("inet t f handle 3", "4"), ("inet t f handle 4", "2"), ("netdev n e handle 2", "2")]
-    {
+    for (rule, reached) in [
+        ("inet t f handle 3 at rules.nft:4: udp dport 53 counter accept", "4"),
+        ("inet t f handle 4 at rules.nft:5: udp dport 9 counter drop", "2"),
+        ("netdev n e handle 2 at rules.nft:16: oifname \"wan\" counter", "2"),
+    ] {
         assert!(times.contains(&(rule.into(), reached)), "{rule}: {told}");
     }
 }
@@ -219,7 +224,8 @@ fn a_trace_lists_each_rule_that_a_packet_meets() {
             "trace id 00000001 inet t f packet: iif \"lan\" oif \"wan\" ether saddr 02:00:00:00:01:10 ether daddr \
              02:00:00:00:01:01 ip saddr 198.18.0.10 ip daddr 198.19.0.2 ip dscp cs0 ip ecn not-ect ip ttl 63 ip id 1 \
              ip protocol udp ip length 28 udp sport 5000 udp dport 9 udp length 8 ",
-            "trace id 00000001 inet t f rule udp dport 9 counter packets 0 bytes 0 drop (verdict drop)",
+            "trace id 00000001 inet t f rule udp dport 9 counter packets 0 bytes 0 drop (verdict drop) \
+             # rules.nft:5 handle 4",
         ]
     );
 }
@@ -614,18 +620,24 @@ fn trace_command_reports_the_fate_of_one_packet() {
         (
             format!("lan {packet} 53"),
             "sent on wan: ether saddr 02:00:00:00:02:01 ether daddr 02:00:00:00:02:02 ip saddr 198.18.0.10",
-            vec!["f rule udp dport 53 counter packets 0 bytes 0 accept (verdict accept)"],
+            vec![
+                "f rule udp dport 53 counter packets 0 bytes 0 accept (verdict accept) # rules.nft:4 handle 3",
+            ],
         ),
         (
             format!("lan {packet} 9"),
-            "dropped: rule: inet t f handle",
-            vec!["f rule udp dport 9 counter packets 0 bytes 0 drop (verdict drop)"],
+            "dropped: rule: inet t f handle 4 at rules.nft:5: udp dport 9 counter drop",
+            vec![
+                "f rule udp dport 9 counter packets 0 bytes 0 drop (verdict drop) # rules.nft:5 handle 4",
+            ],
         ),
         (format!("lan {packet} 7"), "dropped: policy: inet t f", vec![]),
         (
             "host ip saddr 198.19.0.1 ip daddr 198.19.0.2 icmp type echo-request".to_owned(),
             "sent on wan:",
-            vec!["o rule oifname \"wan\" counter packets 0 bytes 0 (verdict continue)"],
+            vec![
+                "o rule oifname \"wan\" counter packets 0 bytes 0 (verdict continue) # rules.nft:10 handle 5",
+            ],
         ),
         (
             "lan ip saddr 198.18.0.10 ip daddr 198.18.0.1 icmp code 0".to_owned(),
@@ -634,8 +646,10 @@ fn trace_command_reports_the_fate_of_one_packet() {
         ),
         (
             "--read lan=lan.pcap --frame 2".to_owned(),
-            "dropped: rule: inet t f handle",
-            vec!["f rule udp dport 9 counter packets 0 bytes 0 drop (verdict drop)"],
+            "dropped: rule: inet t f handle 4 at rules.nft:5: udp dport 9 counter drop",
+            vec![
+                "f rule udp dport 9 counter packets 0 bytes 0 drop (verdict drop) # rules.nft:5 handle 4",
+            ],
         ),
     ] {
         let out = place.command("trace", &format!("--net net.ip --rules rules.nft {arguments}"));

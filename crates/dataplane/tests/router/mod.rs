@@ -321,7 +321,7 @@ pub fn load(path: &mut Dataplane, bases: Vec<Base>) -> Ruleset {
                 table: table.clone(),
                 chain: b.name.into(),
                 position: Position::After(None),
-                rule: NewRule { exprs, userdata: none.clone() },
+                rule: NewRule { exprs, userdata: none.clone(), origin: None },
             });
         }
     }

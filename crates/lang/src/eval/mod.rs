@@ -55,6 +55,7 @@ use penstock_syntax::source::{Inputs, Loc};
 use crate::cache::{Cache, SetInfo};
 
 pub(crate) use chain::{device_names, priority};
+pub(crate) use dependency::field_expr;
 pub use expand::expand;
 
 use context::{Expected, Protocols};

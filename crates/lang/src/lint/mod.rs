@@ -9,11 +9,15 @@
 //! | file | warns of |
 //! | --- | --- |
 //! | `shadow` | rules that never match, or are never reached |
+//! | `contradiction` | rules with matches that exclude each other |
+//! | `devices` | devices that packets do not have at the hook of a chain |
 //! | `unused` | chains never jumped to; sets, maps and objects that no rule uses |
 //! | `suggest` | (errors) a misspelt word, with the nearest known one |
 //!
 //! Unused definitions come from the [`Scope`](penstock_syntax::scope::Scope).
 
+mod contradiction;
+mod devices;
 mod shadow;
 pub(crate) mod suggest;
 #[cfg(test)]
@@ -44,6 +48,7 @@ pub fn lint(
         })
         .collect();
     shadow::find(cmds, ctx, inputs, &mut out);
+    devices::find(cmds, generation, &mut out);
     unused::find(cmds, generation, &mut out);
     out.sort_by_key(|d| (d.loc.input, d.loc.start));
     out

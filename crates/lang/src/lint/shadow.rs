@@ -10,10 +10,11 @@ use penstock_ruleset::model::Family;
 use penstock_syntax::ast::cmd::{New, ObjKind};
 use penstock_syntax::ast::expr::VerdictExpr;
 use penstock_syntax::ast::stmt::Effect;
-use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind};
+use penstock_syntax::ast::{Cmd, CmdKind, Expr, ExprKind, Key, RuleBlock, Stmt, StmtKind, walk};
 use penstock_syntax::diag::{Diagnostic, line_of};
 use penstock_syntax::source::{Inputs, Loc};
 
+use super::contradiction::{contradiction, implied};
 use crate::eval::{Context, Eval};
 use crate::selector::Match;
 
@@ -51,6 +52,10 @@ const MOST_PAIRS: usize = 4_000_000;
 struct Rule {
     /// Matches on the packet as the rule got it.
     matches: Vec<Match>,
+    /// Where they stand.
+    places: Vec<Loc>,
+    /// What they say besides.
+    implied: Vec<Match>,
     /// Other conditions decide whether the rule reaches its end.
     conditional: bool,
     /// A packet may be another one after it.
@@ -148,6 +153,15 @@ impl Chain {
             return;
         }
         let read = Rule::read(rule, family, table, ctx);
+        if let Some((first, second)) =
+            contradiction(&read.matches, &read.places, |selector| moves_headers(selector, family))
+        {
+            let [first, second] = [first, second].map(|place| inputs.slice(place).to_owned());
+            let message =
+                format!("this rule never matches: ‘{first}’ and ‘{second}’ exclude each other");
+            out.push(Diagnostic::warning(loc, message));
+            return;
+        }
         if let Some(by) = self.that_leaves_nothing(&read, family) {
             let place = line_of(by.loc, loc, inputs);
             let message =
@@ -188,7 +202,7 @@ impl Chain {
     /// The first ending that takes all packets of a rule. One that is indexed has all of the rule's
     /// values, so also the first of them.
     fn that_leaves_nothing(&mut self, rule: &Rule, family: Family) -> Option<&Ending> {
-        let indexed = rule.matches.iter().filter_map(|m| {
+        let indexed = rule.all().filter_map(|m| {
             let first = m.values()?.first()?.first()?.0;
             let selector = self.selectors.iter().position(|s| *s == m.selector)?;
             self.by_value.get(&(selector, first))
@@ -217,11 +231,9 @@ fn single_values(m: &Match) -> Option<Vec<u128>> {
 impl Ending {
     /// Whether no packet is left that `rule` could match: each match here covers one there.
     fn leaves_nothing(&self, rule: &Rule, family: Family) -> bool {
-        self.matches.len() <= rule.matches.len()
+        self.matches.len() <= rule.all().count()
             && self.matches.iter().all(|mine| {
-                rule.matches
-                    .iter()
-                    .any(|other| mine.selector == other.selector && mine.covers(other))
+                rule.all().any(|other| mine.selector == other.selector && mine.covers(other))
             })
             && rule.matches.iter().all(|other| {
                 !moves_headers(&other.selector, family)
@@ -262,24 +274,50 @@ fn moves_headers(selector: &Expr, family: Family) -> bool {
         }
 }
 
+/// Whether an operand is the same for all packets.
+fn is_constant(e: &Expr) -> bool {
+    let mut constant = true;
+    walk::expr(e, &mut |e| {
+        constant &= !matches!(
+            e.kind,
+            ExprKind::Map { .. }
+                | ExprKind::Key(_)
+                | ExprKind::Payload(_)
+                | ExprKind::Exthdr(_)
+                | ExprKind::Hash { .. }
+                | ExprKind::SetRef { .. }
+        );
+    });
+    constant
+}
+
 impl Rule {
+    /// All that is known of the packets that it matches.
+    fn all(&self) -> impl Iterator<Item = &Match> {
+        self.matches.iter().chain(&self.implied)
+    }
+
     fn read(rule: &RuleBlock, family: Family, table: &Arc<str>, ctx: &mut Context<'_>) -> Rule {
         let mut out = Rule { conditional: !rule.rules.is_empty(), ..Rule::default() };
         for stmt in &rule.stmts {
             if !matches!(stmt.kind, StmtKind::Match(_)) {
-                out.note(stmt);
+                out.note(stmt, family);
                 continue;
             }
             let mut eval = Eval::new(ctx, family, Some(table.clone()));
             match Match::read(stmt, &mut eval) {
-                Some(found) if !out.changes => out.matches.push(found),
+                Some(found) if !out.changes => {
+                    out.implied.extend(implied(&found, family));
+                    out.matches.push(found);
+                    out.places.push(stmt.loc);
+                }
                 Some(_) | None => out.conditional = true,
             }
         }
         out
     }
 
-    fn note(&mut self, stmt: &Stmt) {
+    fn note(&mut self, stmt: &Stmt, family: Family) {
         match (&stmt.kind, stmt.kind.effect()) {
             (StmtKind::ObjRef { kind: ObjectType::Counter, expr }, _) if expr.text().is_some() => {}
             (StmtKind::Verdict(Expr { kind: ExprKind::Verdict(verdict), .. }), _) => {
@@ -299,6 +337,15 @@ impl Rule {
                 None | Some(RejectType::IcmpxUnreach) => self.ends = true,
                 Some(RejectType::IcmpUnreach | RejectType::TcpRst) => self.conditional = true,
             },
+            // It accepts what it has translated (`nft_nat_eval()`).
+            (StmtKind::Nat(nat), _) => {
+                let operands = [&nat.addr, &nat.port];
+                let computed = operands.into_iter().flatten().any(|e| !is_constant(e));
+                // An address is of one protocol: packets of the other pass by.
+                let of_one = family == Family::Inet && nat.addr.is_some();
+                self.conditional |= computed || of_one;
+                self.ends = true;
+            }
             // Which object, or whether any, a map says.
             (StmtKind::ObjRef { .. }, _)
             | (_, Effect::Match | Effect::Verdict | Effect::Ends | Effect::Changes) => {

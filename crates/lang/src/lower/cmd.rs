@@ -27,7 +27,7 @@ use crate::lower::set::{
     anonymous, data_type, description, element_loc, lower_element, map_data, set_userdata,
     templates,
 };
-use crate::lower::{Lowered, Places, Program};
+use crate::lower::{Lowered, Places, Program, rule_origin};
 use crate::userdata;
 
 /// A handle that no rule has: where `index N` is found when the rules before it are in place.
@@ -247,6 +247,7 @@ impl Lowering<'_, '_> {
                 rule: NewRule {
                     exprs: program.ops,
                     userdata: userdata::with_comment(rule.comment.as_deref()),
+                    origin: rule_origin(rule, self.ctx),
                 },
             },
             places: Places { expressions, ..self.places.clone() },

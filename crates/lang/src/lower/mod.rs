@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use penstock_program::Register;
 use penstock_program::expr::Expr as Op;
-use penstock_ruleset::model::Family;
+use penstock_ruleset::model::{Family, RuleOrigin};
 use penstock_ruleset::{Blame, Change};
-use penstock_syntax::ast::{Expr, ExprKind};
+use penstock_syntax::ast::{Expr, ExprKind, RuleBlock};
 use penstock_syntax::source::Loc;
 
 use crate::cache::SetInfo;
@@ -92,6 +92,12 @@ pub fn finish(change: &mut Change, ctx: &Context<'_>) {
     if ctx.made_dynamic.iter().any(|(f, t, s)| (f, t, s) == (&*family, &*table, &set.name)) {
         set.description.dynamic = true;
     }
+}
+
+/// Where a rule was written, if that is a file.
+pub(crate) fn rule_origin(rule: &RuleBlock, ctx: &Context<'_>) -> Option<RuleOrigin> {
+    let (file, line) = ctx.inputs.file_line(rule.loc)?;
+    Some(RuleOrigin { file, line })
 }
 
 /// Program text in the making: registers are handed out from the first 32-bit slot up, and given

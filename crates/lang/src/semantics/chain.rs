@@ -15,7 +15,7 @@ use penstock_syntax::source::Loc;
 use crate::delinearize::program::{Reader, verdict_expr};
 use crate::eval::context::Expected;
 use crate::eval::{Eval, Result, error};
-use crate::lower::{Lowered, Places, Program};
+use crate::lower::{Lowered, Places, Program, rule_origin};
 use crate::userdata;
 
 impl Eval<'_, '_> {
@@ -82,6 +82,7 @@ impl Program<'_, '_> {
                     rule: NewRule {
                         exprs: inner.ops,
                         userdata: userdata::with_comment(rule.comment.as_deref()),
+                        origin: rule_origin(rule, self.ctx),
                     },
                 },
                 places: Places { whole: rule.loc, expressions, ..places.clone() },

@@ -279,7 +279,7 @@ fn names_of(change: &Change) -> Change {
             table: table.clone(),
             chain: chain.clone(),
             position: *position,
-            rule: NewRule { exprs: Vec::new(), userdata: Default::default() },
+            rule: NewRule { exprs: Vec::new(), userdata: Default::default(), origin: None },
         },
         Change::AddElements { family, table, set, mode, elements: _ } => Change::AddElements {
             family: *family,

@@ -327,7 +327,7 @@ pub fn new(
         table: table_name,
         chain: chain_name,
         position,
-        rule: NewRule { exprs, userdata },
+        rule: NewRule { exprs, userdata, origin: None },
     };
     let applied = batch.apply(change, |blame| match blame {
         Blame::Table => given.get(NFTA_RULE_TABLE),

@@ -14,6 +14,7 @@ use penstock_wire::protocol::{DCCP, ICMP, ICMPV6, SCTP, TCP, UDP, UDPLITE};
 use serde::{Serialize, Serializer, ser::SerializeSeq};
 
 use super::status;
+use crate::rules::Written;
 
 /// A rule with a counter, as `nft list` has it but for the counter's numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,7 +23,8 @@ struct Rule<'a> {
     table: &'a str,
     chain: &'a str,
     handle: u64,
-    rule: String,
+    #[serde(flatten)]
+    written: Written,
     packets: u64,
     bytes: u64,
 }
@@ -84,7 +86,7 @@ impl Serialize for Rules<'_> {
                         table: &table.name,
                         chain: &chain.name,
                         handle: rule.handle,
-                        rule: listing.rule(table, rule),
+                        written: Written::of(&listing, table, rule),
                         packets: counter.packets,
                         bytes: counter.bytes,
                     })?;

@@ -77,7 +77,8 @@ impl OpenTable<'_> {
             None => self.table.last_handle + 1,
         };
         let states = self.batch.shared.states_of(&exprs, self.table.family, self.batch.now);
-        let rule = Arc::new(Rule { handle, exprs, states, userdata: new.userdata });
+        let NewRule { userdata, origin, .. } = new;
+        let rule = Arc::new(Rule { handle, exprs, states, userdata, origin });
         let check = self.ready_to_check_reach(&rule);
         let Some(chain) = by_handle_mut(&mut self.table.chains, chain_handle) else {
             return Err(Error::new(Errno::Enoent, Blame::Chain));

@@ -70,7 +70,7 @@ pub fn base(family: Family, name: &str, kind: ChainType, hook: Hook) -> Change {
 /// Every rule begins with [`load`].
 pub fn rule_at(family: Family, chain: &str, position: Position, exprs: Vec<Expr>) -> Change {
     let exprs = [vec![load()], exprs].concat();
-    let rule = NewRule { exprs, userdata: Arc::new([]) };
+    let rule = NewRule { exprs, userdata: Arc::new([]), origin: None };
     Change::AddRule { family, table: "t".into(), chain: chain.into(), position, rule }
 }
 
