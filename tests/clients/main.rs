@@ -11,6 +11,7 @@
 mod commands;
 mod conntrack;
 mod go;
+mod ipset;
 mod iptables;
 mod nft;
 mod objects;

@@ -183,6 +183,54 @@ fn timeout_policies_are_given_to_connections() {
 }
 
 #[test]
+fn sets_of_ipset_are_shared_by_programs_and_packets() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("iptables-nft") || !net.has("ipset") {
+        return;
+    }
+    let state = net.directory.join("sets.state");
+    let up = format!("r0 r1 --workers 2 --state {}", state.display());
+    net.up(&up);
+    let exec = |net: &Net, line: &str| net.ok(&net.r, &format!("$PENSTOCK exec -- {line}"));
+    exec(&net, "ipset create bad hash:net counters comment");
+    exec(&net, "ipset create seen hash:ip timeout 600");
+    exec(&net, "ipset create other hash:net counters comment");
+    exec(&net, "iptables-nft -A FORWARD -p icmp -j SET --add-set seen src");
+    exec(&net, "iptables-nft -A FORWARD -p icmp -m set --match-set bad src -j DROP");
+    assert!(passes(&net));
+    assert!(exec(&net, "ipset list seen").contains("198.18.0.2 timeout "));
+    exec(&net, "ipset add bad 198.18.0.0/24 comment 'the lan'");
+    assert!(!passes(&net));
+    let listed = exec(&net, "ipset list bad");
+    assert!(listed.contains("198.18.0.0/24 packets 2 bytes 168 comment \"the lan\""), "{listed}");
+    assert!(listed.contains("References: 1"), "{listed}");
+    exec(&net, "ipset swap bad other");
+    assert!(passes(&net));
+    exec(&net, "ipset swap bad other");
+    let (done, said) = net.run(&net.r, "$PENSTOCK exec -- ipset destroy bad");
+    assert!(!done && said.contains("in use by a kernel component"), "{said}");
+    let rule = "iptables-nft -A FORWARD -m set --match-set none src";
+    let (done, said) = net.run(&net.r, &format!("$PENSTOCK exec -- {rule}"));
+    assert!(!done && said.contains("Set none doesn't exist"), "{said}");
+    let restored =
+        "(echo create many hash:ip; seq -f 'add many 10.7.%.0f.1' 0 255) | ipset restore";
+    exec(&net, &format!("sh -c \"{restored}\""));
+    assert!(exec(&net, "ipset list -t many").contains("Number of entries: 256"));
+    let saved = exec(&net, "ipset save bad");
+    net.down();
+    net.up(&up);
+    assert_eq!(exec(&net, "ipset save bad"), saved);
+    assert!(!passes(&net));
+    exec(&net, "ipset del bad 198.18.0.0/24");
+    assert!(passes(&net));
+    // The kernel's own sets are others.
+    assert_eq!(net.ok(&net.r, "ipset list -n"), "");
+    net.down();
+    let stored = format!("$PENSTOCK exec --state {} -- ipset list -n", state.display());
+    assert_eq!(net.ok(&net.r, &stored), "bad\nseen\nother\nmany\n");
+}
+
+#[test]
 fn libnftables_changes_the_dataplane() {
     let Some(mut net) = Net::new() else { return };
     if !net.run(&net.r, "/usr/bin/python3 -c 'import nftables'").0 {

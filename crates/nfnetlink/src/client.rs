@@ -10,7 +10,7 @@ use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags}
 use crate::nf_tables::{self, Dump, Get, Stamp};
 use crate::process::Process;
 use crate::socket::{Answers, Notification, Socket};
-use crate::{Backend, accounts, batch, compat, globals, hooks, packets, timeouts};
+use crate::{Backend, accounts, batch, compat, globals, hooks, ipset, packets, timeouts};
 
 /// Options of level `SOL_NETLINK` that change what is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +143,11 @@ impl Client {
         {
             return self.refuse(datagram, errno);
         }
+        if sent.changes_ip_sets
+            && let Err(errno) = backend.keep_ip_sets()
+        {
+            return self.refuse(datagram, errno);
+        }
         sent.answers
     }
 
@@ -265,6 +270,19 @@ impl Client {
                 to.answers.datagrams.extend(datagrams);
                 return Ok(Outcome::Dumped);
             }
+            ipset::SUBSYSTEM => {
+                let sets = backend.ip_sets().ok_or(Failure::einval())?;
+                let changes = ipset::is_change(message.subsystem(), message.number());
+                if changes && !from.may_change {
+                    return Err(Errno::Eperm.into());
+                }
+                // One that is refused may have added elements before.
+                to.changes_ip_sets |= changes;
+                let asker = ipset::Asker { port: self.port, limit: self.receive_buffer };
+                let answered = ipset::run(sets, message, asker)?;
+                to.answers.datagrams.extend(answered.datagrams);
+                return Ok(if answered.whole { Outcome::Dumped } else { Outcome::Acknowledge });
+            }
             packets::SUBSYSTEM_QUEUE | packets::SUBSYSTEM_LOG => {
                 let listeners = backend.packets().ok_or(Failure::einval())?;
                 if !from.may_change {
@@ -326,7 +344,7 @@ impl Client {
 }
 
 /// Whether a datagram may change the ruleset or what packets have changed in it: a batch with its
-/// end, a request that resets, or a change of connections.
+/// end, a request that resets, or a change of connections or of sets of ipset.
 pub fn may_change(datagram: &[u8]) -> bool {
     let mut rest = datagram;
     while let Some((message, after)) = Message::first(rest) {
@@ -334,6 +352,7 @@ pub fn may_change(datagram: &[u8]) -> bool {
         let resets = subsystem == nf_tables::SUBSYSTEM && nf_tables::is_reset(number);
         let changes = ctnetlink::is_change(subsystem, number)
             || accounts::is_change(subsystem, number)
+            || ipset::is_change(subsystem, number)
             || timeouts::is_change(subsystem, number);
         if message.header.kind == batch::END || resets || changes {
             return true;
@@ -382,4 +401,6 @@ struct Sent {
     answers: Answers,
     /// Connections have yet to be kept.
     changes_connections: bool,
+    /// Sets of ipset have yet to be kept.
+    changes_ip_sets: bool,
 }

@@ -29,6 +29,7 @@ mod ctnetlink;
 mod expression;
 mod globals;
 mod hooks;
+mod ipset;
 mod message;
 mod nf_tables;
 mod packets;
@@ -44,6 +45,7 @@ pub use connections::{
     ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,
 };
 pub use ctnetlink::{difference as connection_changes_between, notification};
+pub use ipset::{IpSetTable, looked_up as looked_up_ip_set, lookup as look_up_ip_set};
 pub use nf_tables::GROUP;
 pub use packets::{
     About, Bind, LogConfig, LogSettings, LoggedPacket, PacketListeners, QueueConfig, QueueVerdict,

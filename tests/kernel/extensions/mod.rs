@@ -5,6 +5,7 @@
 
 pub mod bridges;
 mod frames;
+pub mod ip_sets;
 mod lines;
 pub mod ports;
 

@@ -18,7 +18,7 @@ use super::find::{chain_named, own_table, table_named};
 use super::get::Get;
 use super::set;
 use crate::expression;
-use crate::message::{Attributes, Check, Failure, Message, Policy, Writer, flags};
+use crate::message::{Attribute, Attributes, Check, Failure, Message, Policy, Writer, flags};
 use crate::uapi::nf_tables::*;
 
 /// `nft_rule_policy`
@@ -279,6 +279,25 @@ fn check_extensions(
     Ok(())
 }
 
+/// Checks that the sets of ipset are there which extensions name.
+fn check_ip_sets(
+    batch: &mut Batch<'_>,
+    exprs: &[Expr],
+    list: Option<Attribute<'_>>,
+) -> Result<(), Failure> {
+    for (i, expr) in exprs.iter().enumerate() {
+        let Expr::Xt(extension) = expr else { continue };
+        for index in extension.ip_sets() {
+            if !batch.has_ip_set(index)? {
+                let at = list.and_then(|list| list.each().nth(i));
+                let missing = Failure::from(Errno::Enoent);
+                return Err(at.map_or(missing.clone(), |attribute| attribute.refused(missing)));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// `NFT_MSG_NEWRULE`
 pub fn new(
     batch: &mut Batch<'_>,
@@ -298,6 +317,7 @@ pub fn new(
         given.get(NFTA_RULE_USERDATA).map(|u| u.payload.into()).unwrap_or_default();
     let (family, table_name, chain_name) = (table.family, table.name.clone(), chain.name.clone());
     let (table_handle, chain_handle) = (table.handle, chain.handle);
+    check_ip_sets(batch, &exprs, list)?;
     if let Position::Replace(old) = position {
         // The old rule goes first.
         batch.tell(message, |to, stamp, working| {

@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use penstock_ipset::Query;
+
 use super::Op;
 use super::bpf::BpfProgram;
 use crate::linked::{LinkedVerdict, NewConnection};
@@ -84,6 +86,10 @@ pub enum Extension {
     Policy(IpsecPolicy),
     /// Addresses that were seen lately.
     Recent(RecentRule),
+    /// An element of a set of ipset.
+    IpSet(IpSetMatch),
+    /// Changes sets of ipset, and takes what their elements give.
+    SetIpSet(IpSetTarget),
     /// Rates of groups.
     Hashlimit(GroupRule),
     /// Connections of an address.
@@ -241,6 +247,37 @@ pub struct RecentRule {
     pub state: Arc<State>,
 }
 
+/// How a rule looks into a set of ipset. It holds the number of the set: what is in it, and which set
+/// has the number, changes without the rule.
+#[derive(Clone, Debug)]
+pub struct IpSetMatch {
+    /// The set, and what of the packet is looked for.
+    pub query: Query,
+    /// Inverts the result.
+    pub inverted: bool,
+    /// All sets.
+    pub state: Arc<State>,
+}
+
+/// What a rule does with sets of ipset.
+#[derive(Clone, Debug)]
+pub struct IpSetTarget {
+    /// The set that what the packet has is added to.
+    pub add: Option<Query>,
+    /// The set that it is deleted from.
+    pub delete: Option<Query>,
+    /// The set with an element that the packet gets mark or priority of.
+    pub map: Option<Query>,
+    /// It gets them, as zeroes, if there is no such element.
+    pub map_inverted: bool,
+    /// It gets the mark.
+    pub mark: bool,
+    /// It gets the priority.
+    pub priority: bool,
+    /// All sets.
+    pub state: Arc<State>,
+}
+
 /// How packets are put into groups, each of which has a rate.
 #[derive(Clone, Debug)]
 pub struct GroupRule {
@@ -380,6 +417,8 @@ impl Extension {
             | Extension::Cluster(_)
             | Extension::Policy(_)
             | Extension::Recent(_)
+            | Extension::IpSet(_)
+            | Extension::SetIpSet(_)
             | Extension::Hashlimit(_)
             | Extension::Connlimit(_)
             | Extension::Account(_)

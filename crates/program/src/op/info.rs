@@ -465,7 +465,11 @@ fn extension(extension: &Extension) -> Info {
         Extension::ArpReply { .. } => does(Effect::Outside),
         // It may change the packet's type.
         Extension::Cluster(_) | Extension::Template(_) => does(Effect::Metadata),
-        Extension::Recent(_) | Extension::Account(_) => does(Effect::Outside).only_breaks(),
+        Extension::Recent(_) | Extension::Account(_) | Extension::IpSet(_) => {
+            does(Effect::Outside).only_breaks()
+        }
+        // It may change mark and priority.
+        Extension::SetIpSet(_) => does(Effect::Metadata),
         // Where there is no room the packet is dropped.
         Extension::Hashlimit(_) | Extension::Connlimit(_) => does(Effect::Outside),
     }

@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use dynamic::DynamicSet;
+use penstock_ipset::IpSets;
 
 pub use account::{AccountState, Counted, Quota as AccountQuota};
 pub use connlimit::ConnCountState;
@@ -153,6 +154,8 @@ pub enum State {
     Elements(Arc<DynamicSet>),
     /// Addresses that `recent` has seen.
     Recent(Box<Recent>),
+    /// The sets of ipset: all rules share them.
+    IpSets(Arc<IpSets>),
     /// Groups of `hashlimit`.
     Hashlimit(Hashlimit),
     /// An account by name.
@@ -186,6 +189,7 @@ impl State {
             | State::Connlimit(_)
             | State::Elements(_)
             | State::Recent(_)
+            | State::IpSets(_)
             | State::Hashlimit(_)
             | State::Account(_) => None,
         }
@@ -205,6 +209,7 @@ impl State {
             | State::Connlimit(_)
             | State::Elements(_)
             | State::Recent(_)
+            | State::IpSets(_)
             | State::Hashlimit(_)
             | State::Account(_) => None,
         }

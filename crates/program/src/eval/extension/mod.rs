@@ -3,6 +3,7 @@
 //! Extensions of x_tables (`net/netfilter/nft_compat.c` and the `xt_*.c` that each function names),
 //! as far as they are not lowered to other operations.
 
+mod ip_sets;
 mod look;
 mod outside;
 mod remember;
@@ -67,6 +68,8 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         Extension::Hashlimit(rule) => remember::hashlimit(rule, packet),
         Extension::Connlimit(rule) => remember::connlimit(rule, packet, env),
         Extension::Account(state) => remember::account(state, packet),
+        Extension::IpSet(rule) => ip_sets::matches(rule, packet, env),
+        Extension::SetIpSet(rule) => ip_sets::target(rule, packet, env),
         Extension::ArpReply { address, verdict } => {
             match (outside::arp_reply(*address, packet, env), verdict) {
                 (true, Some(verdict)) => Step::Verdict(*verdict),

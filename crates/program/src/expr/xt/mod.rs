@@ -16,6 +16,7 @@
 //! | `metadata`, `connection` | matches of what is known of the packet and its connection |
 //! | `remembered` | matches that remember packets, and the state of extensions |
 //! | `named` | what other programs make, by name |
+//! | `ip_sets` | what looks into sets of ipset, or changes them |
 //! | `host` | what asks the host's routes and sockets |
 //! | `outside` | programs, clusters, IPsec |
 //! | `change` | targets that change the packet, its metadata or its connection |
@@ -30,6 +31,7 @@ mod connection;
 mod frame;
 mod host;
 mod info;
+mod ip_sets;
 mod metadata;
 mod named;
 mod nat;
