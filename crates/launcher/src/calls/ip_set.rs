@@ -25,7 +25,8 @@ const NONE: u16 = u16::MAX;
 /// Answers on any socket, as the kernel does on those of IPv4.
 pub(super) fn get(context: &Context, call: &Call, task: &mut Task) -> Result {
     let Some(space) = context.space_of(task) else { return CONTINUE };
-    if !task.may_administer() {
+    let owners = context.sockets().owners(space);
+    if !task.may_administer(&context.listener, call, &owners) {
         return Err(libc::EPERM);
     }
     let (value_at, len_at) = (call.arguments[3], call.arguments[4]);
