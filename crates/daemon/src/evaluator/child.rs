@@ -8,6 +8,7 @@
 //! is evaluated again on a copy that has all that it needs.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::unix::net::UnixStream;
@@ -19,7 +20,7 @@ use penstock_lang::source::{Files, Origin, cannot_read};
 use penstock_ruleset::link::{Linked, LinkedFlowtable};
 use penstock_ruleset::model::Generation;
 use penstock_ruleset::reset::Reset;
-use penstock_ruleset::{Change, Ruleset, received};
+use penstock_ruleset::{Change, Errno, Ruleset, received};
 use penstock_system::SystemNames;
 
 use super::channel::Channel;
@@ -30,10 +31,10 @@ use super::names::ChildNames;
 use super::protocol::{ANSWER, Answer, Ask, Call, Task};
 use super::recorder::{Delivery, Recorder};
 use super::sandbox;
-use super::verdicts::Verdicts;
 use crate::config::Config;
 use crate::control::protocol::Message;
 use crate::control::{CaptureCall, Client, ClientFiles, NftCall, PATIENCE, Rights, Source};
+use crate::packet_listeners::Decision;
 use crate::rules::{Refused, Update};
 use crate::{now, probe};
 
@@ -50,6 +51,18 @@ enum End {
     Status(u8),
     /// The dataplane serves the client from here on.
     HandedOver,
+}
+
+/// How it is found out what comes of a verdict.
+#[derive(Debug, Default)]
+pub(super) enum Verdicts {
+    /// The dataplane is asked.
+    #[default]
+    Asked,
+    /// It is taken for right, and noted, to be asked with others.
+    Noted(Vec<Decision>),
+    /// It is known.
+    Known(VecDeque<Result<(), Errno>>),
 }
 
 pub(super) struct Child<'c> {

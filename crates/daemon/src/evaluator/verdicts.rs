@@ -3,14 +3,14 @@
 //! What netfilter sockets ask about packets of queues and logs. Verdicts that nobody waits for are
 //! asked together: as many as the client has sent by then.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
 use penstock_nfnetlink::{LogConfig, PacketListeners, QueueConfig, QueueVerdict, only_decides};
 use penstock_ruleset::Errno;
 
-use super::child::{Child, GRACE, unexpected};
+use super::child::{Child, GRACE, Verdicts, unexpected};
 use super::netfilter::Batch;
 use super::protocol::{Answer, Ask};
 use super::sandbox;
@@ -23,18 +23,6 @@ use crate::packet_listeners::{self, Decision};
 /// takes no longer question.
 const TOGETHER: usize = 128;
 const BYTES: usize = 256 << 10;
-
-/// How it is found out what comes of a verdict.
-#[derive(Debug, Default)]
-pub(super) enum Verdicts {
-    /// The dataplane is asked.
-    #[default]
-    Asked,
-    /// It is taken for right, and noted, to be asked with others.
-    Noted(Vec<Decision>),
-    /// It is known.
-    Known(VecDeque<Result<(), Errno>>),
-}
 
 impl Child<'_> {
     /// Carries out verdicts that nobody waits for: these, and those that the client has sent since.
