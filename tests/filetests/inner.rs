@@ -194,6 +194,18 @@ impl Maker {
     }
 }
 
+/// Whether the engines give another result than the kernel, again and again: what it takes from
+/// packets of another test is only in the memory of the first ones.
+fn always_differ(engines: &mut Engines, text: &str) -> Result<Option<bool>, String> {
+    for _ in 0..3 {
+        match differ(engines, text)? {
+            Some(true) => {}
+            end => return Ok(end),
+        }
+    }
+    Ok(Some(true))
+}
+
 /// Runs them if the kernel is there; returns how many rules there were, and how many tests differ.
 pub fn compare(engines: &mut Engines) -> (usize, usize) {
     let (mut rules, mut wrong) = (0, 0);
@@ -201,7 +213,7 @@ pub fn compare(engines: &mut Engines) -> (usize, usize) {
     for seed in first..first + penstock_testkit::rounds(6) as u64 {
         let Ok(net) = Network::from_batch("net.ip", crate::NET) else { continue };
         let text = Maker { rng: fastrand::Rng::with_seed(seed), net }.test();
-        match differ(engines, &text) {
+        match always_differ(engines, &text) {
             Ok(None) => return (rules, wrong),
             Ok(Some(false)) => rules += RULES,
             Ok(Some(true)) => {
