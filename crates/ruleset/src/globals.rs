@@ -5,13 +5,10 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::Expr;
 use penstock_program::image::CtObject;
 use penstock_program::state::{AccountQuota, AccountState, Counted};
 use penstock_program::{Errno, Family, State};
 use serde::{Deserialize, Serialize};
-
-use crate::model::{Generation, Rule};
 
 pub use penstock_program::expr::XtNamed as Named;
 
@@ -164,24 +161,5 @@ impl Globals {
     /// The account of a name.
     pub fn account(&self, name: &str) -> Option<&Account> {
         self.accounts.iter().find(|account| *account.name == *name)
-    }
-}
-
-impl Rule {
-    /// What it names that is in no table.
-    pub(crate) fn named(&self) -> impl Iterator<Item = Named<'_>> {
-        self.exprs.iter().filter_map(|expr| {
-            let Expr::Xt(extension) = expr else { return None };
-            extension.named()
-        })
-    }
-}
-
-impl Generation {
-    /// How many expressions of rules name something.
-    pub fn uses_of(&self, named: Named<'_>) -> usize {
-        let chains = self.tables.iter().flat_map(|table| &table.chains);
-        let rules = chains.flat_map(|chain| &chain.rules);
-        rules.flat_map(|rule| rule.named()).filter(|used| *used == named).count()
     }
 }

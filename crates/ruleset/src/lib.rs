@@ -40,6 +40,7 @@ pub mod globals;
 pub mod link;
 mod live;
 pub mod model;
+mod named;
 pub mod needs;
 pub mod received;
 mod references;

@@ -133,9 +133,6 @@ pub const IPV6: &str = r#"
 -m addrtype --dst-type UNICAST
 -m addrtype ! --src-type MULTICAST
 -m addrtype --dst-type LOCAL
--m addrtype --dst-type UNREACHABLE
--m addrtype ! --dst-type LOCAL,UNREACHABLE --src-type UNICAST
--m addrtype --dst-type ANYCAST --limit-iface-in
 "#;
 
 /// Matches of connections, of both families.
@@ -214,8 +211,6 @@ pub const CHANGES: &[(&str, &str, &str)] = &[
     ("raw", "PREROUTING", "-m rpfilter"),
     ("raw", "PREROUTING", "-m rpfilter --invert -j DROP"),
     ("raw", "PREROUTING", "-m rpfilter --loose --validmark"),
-    ("raw", "PREROUTING", "-m rpfilter --accept-local"),
-    ("raw", "PREROUTING", "-m rpfilter --accept-local --loose --invert"),
     ("mangle", "PREROUTING", "-m socket --nowildcard"),
     ("mangle", "PREROUTING", "-p tcp -j TPROXY --on-port 80 --tproxy-mark 1/1"),
 ];
@@ -385,3 +380,16 @@ pub const CHUNKS: &str = "
 -p sctp -m sctp --chunk-types any ALL
 -p sctp -m sctp --chunk-types only NONE
 ";
+
+/// Types of addresses that routes of IPv6 tell.
+pub const ROUTES6: &str = "
+-m addrtype --dst-type UNREACHABLE
+-m addrtype ! --dst-type LOCAL,UNREACHABLE --src-type UNICAST
+-m addrtype --dst-type ANYCAST --limit-iface-in
+";
+
+/// Addresses of the host as sources, of both families.
+pub const LOCAL: &[(&str, &str, &str)] = &[
+    ("raw", "PREROUTING", "-m rpfilter --accept-local"),
+    ("raw", "PREROUTING", "-m rpfilter --accept-local --loose --invert"),
+];

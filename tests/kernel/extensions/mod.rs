@@ -125,6 +125,8 @@ pub fn all() -> Vec<Scenario> {
     for (chain, rule) in lines::NAT6 {
         add(&vec![], &vec![("nat", chain, rule)]);
     }
+    forwarded(&[lines::ROUTES6]).chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
+    lines::LOCAL.chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
     all.extend(named());
     all.push(chunks());
     all
