@@ -52,10 +52,15 @@ fn counters(listing: &str) -> Vec<(String, u64, u64)> {
     all
 }
 
-/// Runs the captures of `place`. The listing with its counters, or the message.
+/// Runs the captures of `place` in its network. The listing with its counters, or the message.
 fn run(place: &Path, arguments: &[&str]) -> Result<(String, String), String> {
+    run_in(place, &[&["--net", "net.ip"], arguments].concat())
+}
+
+/// Runs the captures of `place` in a network that the arguments give, or that is learned.
+fn run_in(place: &Path, arguments: &[&str]) -> Result<(String, String), String> {
     let mut run = Command::new(PENSTOCK);
-    run.current_dir(place).args(["run", "--net", "net.ip", "--rules", "rules.nft", "-j"]);
+    run.current_dir(place).args(["run", "--rules", "rules.nft", "-j"]);
     let output = run.args(arguments).output().expect("the program runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match output.status.success() {
@@ -89,7 +94,7 @@ fn every_form_of_capture_leads_to_what_the_kernel_counted() {
         println!("SKIPPED: tcpdump lost frames");
         return;
     }
-    pipe(&place, "gzip -k lan.pcap; cat wan.pcap | gzip > wan-piped.pcap.gz");
+    pipe(&place, "gzip -k lan.pcap wan-short.pcap; cat wan.pcap | gzip > wan-piped.pcap.gz");
 
     let kernel = counters(&std::fs::read_to_string(place.join("kernel.json")).expect("counters"));
     assert!(kernel.len() > 20 && kernel.iter().filter(|c| c.1 > 0).count() > 18, "{kernel:?}");
@@ -124,5 +129,41 @@ fn every_form_of_capture_leads_to_what_the_kernel_counted() {
     ] {
         let error = run(&place, &[&["--read"], reads].concat()).expect_err(message);
         assert!(error.contains(message), "{reads:?}\n{error}");
+    }
+    the_network_is_learned(&place, &kernel);
+}
+
+/// Without a network, and with one that has no neighbours, the captures tell what is missing.
+fn the_network_is_learned(place: &Path, kernel: &[(String, u64, u64)]) {
+    let whole = std::fs::read_to_string(place.join("net.ip")).expect("the network");
+    let bare: String = whole
+        .lines()
+        .filter(|l| !l.starts_with("neigh"))
+        .fold(String::new(), |text, line| text + line + "\n");
+    std::fs::write(place.join("bare.ip"), bare).expect("a network");
+    let macs = &["--link-address", "lan=02:00:00:00:00:02", "wan=02:00:00:00:00:03"][..];
+    for (net, reads) in [
+        (&[][..], &["lan=lan.pcap", "wan=wan.pcap"][..]),
+        (&[], &["lan=lan-short.pcap", "wan=wan-short.pcap.gz"]),
+        (&[], &["lan=any.pcap:2", "wan=any.pcap:3"]),
+        (macs, &["lan=lan.pcap", "wan=wan.pcap"]),
+        (&["--net", "bare.ip", "--learn-neighbours"], &["lan=lan.pcap", "wan=wan.pcap"]),
+        (&["--net", "bare.ip", "--learn-neighbours"], &["any.pcap"]),
+    ] {
+        let arguments = [net, &["--net-out", "learned.ip", "--compare", "--read"], reads].concat();
+        let (listing, told) = run_in(place, &arguments).expect("a run");
+        assert_eq!(counters(&listing), kernel, "{net:?} {reads:?}\n{told}");
+        for difference in ["sent otherwise", "only in the captures", "only here"] {
+            assert!(!told.contains(difference), "{reads:?}\n{told}");
+        }
+        // What was written says the same.
+        let again = ["--net", "learned.ip", "--read"];
+        let (listing, told) = run_in(place, &[&again, reads].concat()).expect("a run");
+        assert_eq!(counters(&listing), kernel, "{net:?} {reads:?}\n{told}");
+    }
+    // Of one device, either end may be the host.
+    let error = run_in(place, &["--read", "lan=lan.pcap"]).expect_err("two ends");
+    for part in ["do not tell which of their ends is lan", "--link-address lan=02:00:00:00:01:02"] {
+        assert!(error.contains(part), "{error}");
     }
 }

@@ -10,6 +10,7 @@
 
 mod commands;
 mod conntrack;
+mod go;
 mod iptables;
 mod nft;
 mod others;

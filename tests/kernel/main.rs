@@ -77,6 +77,7 @@ fn main() -> ExitCode {
         .chain(extensions::all())
         .chain(extensions::bridges::all())
         .chain(extensions::random(seed, count.div_ceil(4)))
+        .chain(extensions::translated(extensions::all(), count.div_ceil(4), seed))
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
         .chain(random::scenarios(&random::KINDS, &words, seed, |share| count.div_ceil(share)))
         .map(|s| match mode("bare") {

@@ -2,8 +2,9 @@
 
 //! The program's side: `penstock run` on the scenario's directory.
 
+use std::io::Write;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use penstock_io::Capture;
 
@@ -25,8 +26,11 @@ pub const UNLIMITED: [&str; 5] = [
 /// code, which must do the same.
 pub fn run(scenario: &Scenario, directory: &Path) -> Result<Outcome, String> {
     let reads = scenario.write(directory).map_err(|e| format!("{}: {e}", directory.display()))?;
-    if !scenario.commands.is_empty() {
-        store(directory)?;
+    match (scenario.commands.is_empty(), scenario.translated) {
+        (true, _) => {}
+        (false, true) => std::fs::write(directory.join("rules.nft"), translated(scenario)?)
+            .map_err(|e| format!("{}: {e}", directory.display()))?,
+        (false, false) => store(directory)?,
     }
     let interpreted = opened(scenario, run_with(scenario, directory, &reads, "interpreter")?);
     let compiled = opened(scenario, run_with(scenario, directory, &reads, "jit")?);
@@ -46,6 +50,36 @@ fn store(directory: &Path) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("penstock exec:\n{}", String::from_utf8_lossy(&output.stderr))),
     }
+}
+
+/// What `penstock translate` makes of the texts that commands give to iptables-restore. The error
+/// is what it leaves out.
+pub fn translated(scenario: &Scenario) -> Result<String, String> {
+    let mut texts = vec![];
+    for line in scenario.commands.lines() {
+        if line.ends_with("<<'END'") {
+            let family = if line.starts_with("ip6") { "-6" } else { "-4" };
+            texts.push((family, String::new()));
+        } else if let Some((_, text)) = texts.last_mut().filter(|_| line != "END") {
+            *text += &format!("{line}\n");
+        }
+    }
+    let mut rules = String::new();
+    for (family, text) in texts {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
+        command.args(["translate", family, "-"]).stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|e| e.to_string())?;
+        let mut stdin = child.stdin.take().ok_or("no standard input")?;
+        stdin.write_all(text.as_bytes()).map_err(|e| e.to_string())?;
+        drop(stdin);
+        let output = child.wait_with_output().map_err(|e| e.to_string())?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        rules += &String::from_utf8_lossy(&output.stdout);
+    }
+    Ok(rules)
 }
 
 /// The state file.
@@ -71,7 +105,7 @@ fn run_with(
     if !scenario.tc.is_empty() {
         command.arg("--tc").arg(directory.join("tc.batch"));
     }
-    let rules = match scenario.commands.is_empty() {
+    let rules = match scenario.commands.is_empty() || scenario.translated {
         true => ["--rules".into(), directory.join("rules.nft")],
         false => ["--state".into(), directory.join(STATE)],
     };

@@ -24,6 +24,9 @@ pub struct Scenario {
     pub rules: String,
     /// Commands that add rules of iptables and its relatives.
     pub commands: String,
+    /// Whether the program gets these rules by `penstock translate`.
+    #[serde(default)]
+    pub translated: bool,
     /// `tc -batch` lines.
     pub tc: String,
     /// Frames in order, with where they come from: a device, `host`, or `host:DEVICE`.
@@ -46,6 +49,7 @@ impl Scenario {
             net: net.into(),
             rules: rules.into(),
             commands: String::new(),
+            translated: false,
             tc: String::new(),
             frames: vec![],
             at_once: ["limit rate", "limit name", "type nat", " ct ", "\tct "]

@@ -11,11 +11,11 @@ use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
     bench, capture, completion, confirm, down, exec, monitor, net, nft, run, show, test, top,
-    trace, up,
+    trace, translate, up,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 16] = [
+pub const COMMANDS: [Command; 17] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -46,6 +46,13 @@ pub const COMMANDS: [Command; 16] = [
         sections: &test::options::SECTIONS,
         operands: Values::Files,
         main: |args| test::main(args),
+    },
+    Command {
+        name: "translate",
+        about: "print rules of iptables and sets of ipset as a ruleset of nft",
+        sections: &translate::SECTIONS,
+        operands: Values::Files,
+        main: |args| translate::main(args),
     },
     Command {
         name: "net",
@@ -182,6 +189,7 @@ mod tests {
             ("nft", include_str!("../../../man/penstock-nft.8")),
             ("run", include_str!("../../../man/penstock-run.1")),
             ("trace", include_str!("../../../man/penstock-trace.1")),
+            ("translate", include_str!("../../../man/penstock-translate.1")),
             ("net", include_str!("../../../man/penstock-net.1")),
             ("bench", include_str!("../../../man/penstock-bench.1")),
             ("up", include_str!("../../../man/penstock-up.8")),

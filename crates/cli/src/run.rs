@@ -5,6 +5,7 @@
 mod against;
 mod burst;
 mod events;
+mod missing;
 pub mod options;
 pub mod output;
 mod queue;
@@ -90,7 +91,7 @@ fn run(options: &Options) -> Result<bool, String> {
         penstock_jit::supported().map_err(|e| format!("Error: --engine jit: {e}"))?;
     }
     let setup = &options.setup;
-    let net = Arc::new(setup.network()?);
+    let net = Arc::new(setup.network(&options.read)?);
     let mut inputs = Inputs::open(&options.read, &net, setup.net())?;
     let mut counts: Vec<_> = (0..inputs.len()).map(|n| Input::new(inputs.name(n))).collect();
     let mut output = match &options.write_dir {

@@ -4,6 +4,7 @@
 //! packets through a ruleset.
 
 use std::ffi::OsStr;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,15 +12,21 @@ use penstock_daemon::errln;
 use penstock_dataplane::{
     Dataplane, Fingerprints, Settings, SysctlError, can_offload, can_run_chains,
 };
-use penstock_net::{DevconfSysctls, Network};
+use penstock_files::Access;
+use penstock_net::{DevconfSysctls, Mac, Network};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
 use penstock_system::SystemFiles;
 
 use crate::input::Captures;
+use crate::learn::{self, Learned};
 use crate::options::{Opt, Values, long};
+use crate::recognise::{self, Given};
 use crate::rules::{self, NetNames};
 use crate::sockets;
+
+/// What a network without a file is called.
+const LEARNED: &str = "the network of the captures";
 
 /// The title that [`OPTIONS`] stand under.
 pub const TITLE: &str = "The host";
@@ -28,9 +35,15 @@ pub const TITLE: &str = "The host";
 pub const OPTIONS: &[Opt] = &[
     long(
         "net",
-        "the network: interfaces, addresses, routes and neighbours, as lines for `ip -batch`",
+        "the network: interfaces, addresses, routes and neighbours, as lines for `ip -batch`;\n\
+         without it, it is learned from the captures",
     )
     .takes("NET", Values::Files),
+    long("net-out", "write the network that was learned to FILE, as lines for --net")
+        .takes("FILE", Values::Files),
+    long("learn-neighbours", "add the neighbours that captures show to those of --net"),
+    long("link-address", "the link address of DEV, where captures do not tell it")
+        .takes("DEV=ADDRESS...", Values::Any),
     long("rules", "the ruleset, as for `nft -f`").takes("RULES", Values::Files),
     long(
         "state",
@@ -64,6 +77,10 @@ pub struct Setup {
     sysctls: Vec<(String, u32)>,
     allow_exec: bool,
     zero: bool,
+    /// Where the network that was learned is written.
+    net_out: Option<PathBuf>,
+    learn_neighbours: bool,
+    link_addresses: Vec<(String, Mac)>,
 }
 
 impl Setup {
@@ -78,6 +95,17 @@ impl Setup {
             "conntrack-load" => &mut self.conntrack_load,
             "osf" => &mut self.osf,
             "sockets" => &mut self.sockets,
+            "net-out" => &mut self.net_out,
+            "learn-neighbours" => {
+                self.learn_neighbours = true;
+                return Ok(true);
+            }
+            "link-address" => {
+                for value in parser.values().map_err(sentence)? {
+                    self.link_addresses.push(link_address(&value)?);
+                }
+                return Ok(true);
+            }
             "zero" => {
                 self.zero = true;
                 return Ok(true);
@@ -110,6 +138,8 @@ impl Setup {
         let of_below = |file: Option<PathBuf>| file.filter(|_| !has_rules);
         let mut sysctls = below.sysctls;
         sysctls.extend(self.sysctls);
+        let mut link_addresses = below.link_addresses;
+        link_addresses.extend(self.link_addresses);
         Setup {
             net: self.net.or(below.net),
             rules: self.rules.or(of_below(below.rules)),
@@ -121,13 +151,24 @@ impl Setup {
             sysctls,
             allow_exec: self.allow_exec || below.allow_exec,
             zero: self.zero || below.zero,
+            net_out: self.net_out.or(below.net_out),
+            learn_neighbours: self.learn_neighbours || below.learn_neighbours,
+            link_addresses,
+        }
+    }
+
+    /// Whether [`lines`](Self::lines) name the file of the network, also where it is learned.
+    pub fn names_net(&self) -> Result<(), String> {
+        match self.net_out.is_none() && (self.net.is_none() || self.learn_neighbours) {
+            true => Err("--net is missing, or --net-out for the one that is learned".to_owned()),
+            false => Ok(()),
         }
     }
 
     /// What it says, as lines of a file of tests.
     pub fn lines(&self) -> String {
         let files = [
-            ("net", &self.net),
+            ("net", if self.net_out.is_some() { &self.net_out } else { &self.net }),
             ("rules", &self.rules),
             ("state", &self.state),
             ("tc", &self.tc),
@@ -158,8 +199,23 @@ impl Setup {
         if self.files().chain(reads).filter(|file| file.as_os_str() == "-").count() > 1 {
             return Err("standard input can be read once only".to_owned());
         }
+        let is_learned = self.net.is_none();
+        let wrong = match (is_learned, self.learn_neighbours) {
+            (true, _) if captures.reads.is_empty() => Some("--net is missing"),
+            (true, true) => Some("--learn-neighbours adds to a --net, which is missing"),
+            (false, false) if self.net_out.is_some() => {
+                Some("--net-out writes what is learned: without --net, or by --learn-neighbours")
+            }
+            (false, true) if captures.reads.is_empty() => Some("--learn-neighbours needs a --read"),
+            (false, _) if !self.link_addresses.is_empty() => {
+                Some("--link-address and --net exclude each other")
+            }
+            (..) => None,
+        };
+        if let Some(wrong) = wrong {
+            return Err(wrong.to_owned());
+        }
         match (&self.net, &self.rules, &self.state) {
-            (None, ..) => Err("--net is missing".to_owned()),
             (_, None, None) => Err("--rules is missing".to_owned()),
             (_, Some(_), Some(_)) => Err("--rules and --state exclude each other".to_owned()),
             _ => Ok(()),
@@ -168,7 +224,7 @@ impl Setup {
 
     /// The file with the network.
     pub fn net(&self) -> &Path {
-        self.net.as_deref().unwrap_or(Path::new(""))
+        self.net.as_deref().unwrap_or(Path::new(LEARNED))
     }
 
     /// The file with the rules, as text or as a state.
@@ -176,10 +232,37 @@ impl Setup {
         self.rules.as_deref().or(self.state.as_deref()).unwrap_or(Path::new(""))
     }
 
-    /// Reads the network, with the settings of its devices.
-    pub fn network(&self) -> Result<Network, String> {
-        let net = Network::from_batch(&self.net().display().to_string(), &read(self.net())?)
-            .map_err(|e| format!("Error: {e}"))?;
+    /// Reads the network, or learns it from captures, with the settings of its devices.
+    pub fn network(&self, captures: &Captures) -> Result<Network, String> {
+        let parsed = |text: &str| {
+            let name = self.net().display().to_string();
+            let hint = || recognise::hint(self.net(), text.as_bytes(), Given::Net);
+            Network::from_batch(&name, text).map_err(|e| format!("Error: {e}\n{}", hint()))
+        };
+        let net = match &self.net {
+            None => {
+                let learned = learn::network(captures, &self.link_addresses)?;
+                let net = parsed(&learned.lines)?;
+                self.tell(&learned, &learned.lines, "network")?;
+                net
+            }
+            Some(file) => {
+                let text = read(file)
+                    .map_err(|e| format!("{e}\n{}", recognise::hint_of_file(file, Given::Net)))?;
+                let net = parsed(&text)?;
+                match self.learn_neighbours {
+                    false => net,
+                    true => {
+                        let learned = learn::neighbours(captures, &net)?;
+                        let separator = if text.ends_with('\n') { "" } else { "\n" };
+                        let whole = format!("{text}{separator}{}", learned.lines);
+                        let net = parsed(&whole)?;
+                        self.tell(&learned, &whole, "neighbours")?;
+                        net
+                    }
+                }
+            }
+        };
         let mut devconf = DevconfSysctls::default();
         for (name, value) in &self.sysctls {
             devconf.set(name, *value).map_err(|e| format!("Error: --sysctl: {e}"))?;
@@ -189,6 +272,29 @@ impl Setup {
                 Err(format!("Error: --sysctl: {} has no device `{name}`", self.net().display()))
             }
             None => Ok(net.with_sysctls(&devconf)),
+        }
+    }
+
+    /// Says what was learned, and writes the whole network to the file that was asked for.
+    fn tell(&self, learned: &Learned, whole: &str, what: &str) -> Result<(), String> {
+        /// Lines that are printed at most.
+        const LINES: usize = 40;
+        let lines: Vec<&str> = learned.lines.lines().filter(|l| !l.starts_with('#')).collect();
+        errln!("note: the {what} that the captures show ({} lines):", lines.len());
+        for line in lines.iter().take(LINES) {
+            errln!("    {line}");
+        }
+        if lines.len() > LINES {
+            errln!("    ... {} more; --net-out FILE writes all", lines.len() - LINES);
+        }
+        for note in &learned.notes {
+            errln!("note: {note}");
+        }
+        match &self.net_out {
+            None => Ok(()),
+            Some(file) => penstock_files::create(file, Access::Owner)
+                .and_then(|mut out| out.write_all(whole.as_bytes()))
+                .map_err(|e| format!("Error: {}: {e}", file.display())),
         }
     }
 
@@ -203,7 +309,11 @@ impl Setup {
             Some(file) => rules::restore(file, &offloads, now)?,
             None => {
                 let files = SystemFiles { allow_exec: self.allow_exec };
-                rules::load(self.rules(), &files, names, &offloads, now, json)?
+                let loaded = rules::load(self.rules(), &files, names, &offloads, now, json);
+                loaded.map_err(|e| {
+                    let hint = recognise::hint_of_file(self.rules(), Given::Rules);
+                    format!("{}\n{hint}", e.trim_end())
+                })?
             }
         };
         let generation = ruleset.generation();
@@ -280,6 +390,20 @@ pub fn once<T>(slot: &mut Option<T>, option: &str, value: T) -> Result<(), Strin
         None => Ok(()),
         Some(_) => Err(format!("{option} is given twice")),
     }
+}
+
+/// `DEV=ADDRESS`.
+fn link_address(value: &OsStr) -> Result<(String, Mac), String> {
+    let split = value.to_str().and_then(|v| v.split_once('='));
+    split
+        .and_then(|(name, address)| Some((name.to_owned(), address.parse().ok()?)))
+        .filter(|(name, address): &(String, Mac)| !name.is_empty() && !address.is_group())
+        .ok_or_else(|| {
+            format!(
+                "--link-address takes DEV=ADDRESS, as `eth0=02:00:00:00:00:01`, not `{}`",
+                value.display()
+            )
+        })
 }
 
 /// `NAME=VALUE`.

@@ -20,6 +20,7 @@ use penstock_files::Access;
 use penstock_lang::diag::Diagnostic;
 use penstock_lang::source::Loc;
 
+use crate::input::Captures;
 use crate::options::given;
 use crate::rules::NetNames;
 use crate::setup::Setup;
@@ -42,7 +43,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let recorded = match wanted {
         Wanted::Run { files, form, junit } => return run_files(&setup, &files, form, junit),
         Wanted::Record(file) => read(&file, &setup).and_then(|suite| record(&suite)),
-        Wanted::RecordCaptures(captures) => setup.network().and_then(|net| {
+        Wanted::RecordCaptures(captures) => setup.network(&captures).and_then(|net| {
             let text = record::suite_of(&captures, &setup, &net)?;
             record(&Suite::read(Path::new("recorded.test"), text, &Setup::default())?)
         }),
@@ -116,7 +117,7 @@ fn run_files(setup: &Setup, files: &[PathBuf], form: Form, junit: Option<PathBuf
 
 /// Runs the tests of a file.
 fn run_suite(file: &Path, suite: &Suite, done: &mut dyn FnMut(TestResult)) -> Result<(), String> {
-    let net = Arc::new(suite.setup.network()?);
+    let net = Arc::new(suite.setup.network(&Captures::default())?);
     let names = NetNames::new(&net);
     let host = Host::load(suite, &net, &names)?;
     let mut tracer = host.tracer();
@@ -155,7 +156,7 @@ fn finding(suite: &Suite, place: Loc, message: String, trace: String, is_error: 
 
 /// The text of a suite, with what comes out now as expectations of packets that have none.
 fn record(suite: &Suite) -> Result<String, String> {
-    let net = Arc::new(suite.setup.network()?);
+    let net = Arc::new(suite.setup.network(&Captures::default())?);
     let names = NetNames::new(&net);
     let host = Host::load(suite, &net, &names)?;
     let mut tracer = host.tracer();

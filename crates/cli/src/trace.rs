@@ -63,13 +63,13 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// What became of one packet, and its lines.
 fn trace(setup: &Setup, wanted: &Wanted) -> Result<(Outcome, String), String> {
-    let net = Arc::new(setup.network()?);
-    let names = NetNames::new(&net);
     let none = Captures::default();
     let (captures, number) = match wanted {
         Wanted::Frame { captures, number } => (captures, *number),
         Wanted::Match { .. } | Wanted::Help => (&none, 1),
     };
+    let net = Arc::new(setup.network(captures)?);
+    let names = NetNames::new(&net);
     let mut inputs = Inputs::open(captures, &net, setup.net())?;
     let start = match wanted {
         Wanted::Frame { .. } => inputs.next_time().unwrap_or(0),

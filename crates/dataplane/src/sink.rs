@@ -56,6 +56,9 @@ pub enum Queued {
     PassedBy,
     /// It waits for [`Dataplane::verdict`](crate::Dataplane::verdict).
     Held,
+    /// It is a super-packet, and the listener wants its segments: each is queued by itself. Said of
+    /// other packets it is as if the listener had no room.
+    Cut,
 }
 
 /// What happened to a traced packet. `meta.trace_id` of the packet tells packets apart.

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use penstock_daemon::control::exec::Connection;
 use penstock_daemon::control::netfilter::{self, Datagram, Recipient};
 use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
-use penstock_nfnetlink::{Client, asks_for_packets};
+use penstock_nfnetlink::{Client, asks_for_packets, only_decides};
 use penstock_ruleset::Errno;
 
 /// Messages of the dataplane that are heard before programs are told of them: where much happens to
@@ -172,6 +172,10 @@ impl Service for LiveService {
         self.sockets.insert(socket, Socket { may_change, ..Socket::default() });
     }
 
+    fn wants_name(&self, datagram: &[u8]) -> bool {
+        !only_decides(datagram)
+    }
+
     fn bind(&mut self, socket: SocketId, port: u32) {
         if let Some(socket) = self.sockets.get_mut(&socket) {
             socket.port = port;
@@ -195,21 +199,28 @@ impl Service for LiveService {
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers {
         let Some(socket) = self.sockets.get_mut(&socket) else { return Answers::default() };
         socket.wants_packets |= asks_for_packets(request.datagram);
-        socket.changes |= socket.may_change && penstock_nfnetlink::may_change(request.datagram);
-        let Socket { port, receives_into, options, may_change, .. } = socket;
+        let may_change = socket.may_change && request.sender.may_change;
+        socket.changes |= may_change && penstock_nfnetlink::may_change(request.datagram);
+        let Socket { port, receives_into, options, .. } = socket;
         let port = *port;
         let asked = netfilter::Request {
             port,
             receives_into: u32::try_from(*receives_into).unwrap_or(u32::MAX),
             thread: request.sender.thread,
             name: request.sender.name.clone(),
-            may_change: *may_change,
+            may_change,
             listened: request.listened != 0,
             options: *options,
             datagram: request.datagram.to_vec(),
         };
         let mut told = Vec::new();
         let answered = match self.connection(&mut told) {
+            Ok(connection)
+                if connection.longest() >= request.datagram.len()
+                    && only_decides(request.datagram) =>
+            {
+                connection.send(asked).map(|()| Vec::new()).map_err(|_| Errno::Eio)
+            }
             Ok(connection) if connection.longest() < request.datagram.len() => Err(Errno::Eperm),
             Ok(connection) => connection.ask(asked).map_err(|_| Errno::Eio),
             Err(_) => Err(Errno::Eio),

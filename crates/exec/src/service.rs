@@ -140,19 +140,20 @@ impl Service for StateService {
         let Some((client, may_change)) = self.clients.get_mut(&socket) else {
             return Answers::default();
         };
-        let changes = *may_change && penstock_nfnetlink::may_change(request.datagram);
+        let may_change = *may_change && request.sender.may_change;
+        let changes = may_change && penstock_nfnetlink::may_change(request.datagram);
         if let Err(errno) = self.stored.begin_request(changes) {
             let datagrams = client.refuse(request.datagram, errno).datagrams;
             return Answers { datagrams, ..Answers::default() };
         }
         let mut before = self.untold();
-        let Some((client, may_change)) = self.clients.get_mut(&socket) else {
+        let Some((client, _)) = self.clients.get_mut(&socket) else {
             return Answers::default();
         };
         let process = Process {
             id: request.sender.thread,
             name: request.sender.name.as_str().into(),
-            may_change: *may_change,
+            may_change,
         };
         client.set_listened(request.listened != 0);
         let answers = client.receive(request.datagram, &process, &mut self.stored);

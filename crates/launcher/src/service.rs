@@ -17,6 +17,11 @@ pub struct Sender {
     pub thread: u32,
     /// Name as in `/proc/PID/comm`; empty where the datagram came without a trapped call.
     pub name: String,
+    /// Whether it may administer the socket's network namespace: it has `CAP_NET_ADMIN` in a user
+    /// namespace that owns it, or the supervisor has not and is of the same user. The kernel wants
+    /// that of who opened the socket ([`Service::open`]) and of who sends. True where the datagram
+    /// came without a trapped call.
+    pub may_change: bool,
 }
 
 /// A datagram that a program sends.
@@ -98,8 +103,14 @@ pub trait Service: Send {
         None
     }
 
-    /// A program has opened a socket. `may_change` says whether it has `CAP_NET_ADMIN` or is of the
-    /// supervisor's user; otherwise what it asks for may change nothing.
+    /// Whether [`Sender::name`] is needed for a datagram.
+    fn wants_name(&self, datagram: &[u8]) -> bool {
+        let _ = datagram;
+        true
+    }
+
+    /// A program has opened a socket. `may_change` is about it as [`Sender::may_change`] is about
+    /// who sends; otherwise what is asked for may change nothing.
     fn open(&mut self, socket: SocketId, may_change: bool);
 
     /// A socket has a port id, as `getsockname(2)` gives it: this comes before its first datagram.

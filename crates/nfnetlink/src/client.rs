@@ -341,6 +341,19 @@ pub fn asks_for_packets(datagram: &[u8]) -> bool {
     false
 }
 
+/// Whether a datagram has verdicts about packets of queues alone, which are answered only if they
+/// are refused: nobody waits for the answer.
+pub fn only_decides(datagram: &[u8]) -> bool {
+    let mut rest = datagram;
+    while let Some((message, after)) = Message::first(rest) {
+        if !packets::is_quiet_verdict(&message) {
+            return false;
+        }
+        rest = after;
+    }
+    true
+}
+
 /// The answer to a request that was right.
 struct Shown {
     datagrams: Vec<Vec<u8>>,

@@ -36,3 +36,8 @@ mod selector;
 pub mod source;
 pub mod stmt;
 pub mod units;
+
+/// Whether the language has the word for itself, so that nothing can be called by it.
+pub fn is_reserved(word: &str) -> bool {
+    parse::words::is_reserved(word)
+}

@@ -78,6 +78,26 @@ pub const BOTH: &str = r#"
 -m recent --name a --rcheck
 "#;
 
+/// Matches without an extension of their own, and others that `penstock translate` knows.
+pub const TRANSLATED: &str = r#"
+-i lan
+! -i lan -o wan
+-i la+ ! -o lan+
+-p tcp
+! -p udp
+-p udp --dport 53
+-p tcp -m tcp --syn
+-p tcp -m tcp ! --syn
+-p tcp -m tcp --tcp-flags ALL NONE
+-p tcp -m tcp ! --tcp-flags SYN,RST,ACK SYN,ACK
+-p tcp -m tcp --sport 1024:65535 ! --dport 80
+-m limit --limit 1/hour --limit-burst 7
+-m limit --limit 2/day --limit-burst 1
+-m statistic --mode nth --every 5 --packet 4
+-m mark ! --mark 0x0
+-m length --length 1000:65535
+"#;
+
 /// The same of IPv4 alone.
 pub const IPV4: &str = r#"
 -p icmp -m icmp --icmp-type echo-request

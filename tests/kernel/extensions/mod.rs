@@ -13,6 +13,7 @@ use fastrand::Rng;
 
 use crate::frame::Frame;
 use crate::net::{NET, zoo};
+use crate::penstock;
 use crate::scenario::Scenario;
 
 /// Whether the programs are there.
@@ -97,6 +98,7 @@ pub fn all() -> Vec<Scenario> {
     }
     forwarded(&[lines::IPV4]).chunks(1).for_each(|rule| add(&rule.to_vec(), &vec![]));
     forwarded(&[lines::IPV6]).chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
+    forwarded(&[lines::TRANSLATED]).chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
     lines::CHANGES.chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
     lines::CHANGES4.chunks(1).for_each(|rule| add(&rule.to_vec(), &vec![]));
     lines::CHANGES6.chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
@@ -108,6 +110,51 @@ pub fn all() -> Vec<Scenario> {
         add(&vec![], &vec![("nat", chain, rule)]);
     }
     all
+}
+
+/// The same lines, as far as `penstock translate` takes them, and those of its own: the kernel gets
+/// them by iptables, the program by nft. Rules that become two of nft are left to their own tests.
+pub fn translated(all: Vec<Scenario>, random: u64, seed: u64) -> Vec<Scenario> {
+    if all.is_empty() {
+        return vec![];
+    }
+    let renamed =
+        |s: Scenario| Scenario { name: format!("translated_{}", s.name), translated: true, ..s };
+    let mut fit: Vec<Scenario> = all
+        .into_iter()
+        .filter(|s| is_alike(&s.commands))
+        .map(renamed)
+        .filter(|s| penstock::translated(s).is_ok())
+        .collect();
+    let lines4 = fitting(&[lines::BOTH, lines::CONNECTIONS, lines::IPV4, lines::TRANSLATED], false);
+    let lines6 = fitting(&[lines::BOTH, lines::CONNECTIONS, lines::IPV6, lines::TRANSLATED], true);
+    for seed in seed..seed + random {
+        let mut rng = Rng::with_seed(seed);
+        let [v4, v6] = [&lines4, &lines6].map(|all| chosen(&mut rng, &[all]));
+        let name = format!("random_translated_{seed}");
+        let s = scenario(&name, &in_tables(&v4), &in_tables(&v6), 60, seed);
+        fit.push(Scenario { translated: true, ..s });
+    }
+    fit
+}
+
+/// Whether each rule becomes one, and is alike for all packets: that nft finds no options in cut ones,
+/// and adds none, is known.
+fn is_alike(commands: &str) -> bool {
+    let otherwise = ["--ports", ",SNAT", "! --ctstate DNAT", "--tcp-option", "TCPMSS", "! --tos"];
+    !otherwise.iter().any(|words| commands.contains(words))
+}
+
+/// The lines that are translated.
+fn fitting(texts: &[&str], v6: bool) -> String {
+    let fits = |line: &str| {
+        let rules = forwarded(&[line]);
+        let scenario = Scenario::new("", NET, "").commands(&restore(v6, &rules));
+        // What they remember has one name for several rules.
+        !line.contains("hashlimit") && is_alike(line) && penstock::translated(&scenario).is_ok()
+    };
+    let lines = texts.iter().flat_map(|text| text.lines());
+    lines.filter(|l| !l.is_empty() && fits(l)).map(|l| format!("{l}\n")).collect()
 }
 
 /// Lines by chance, of which some accept, drop or mark, so that they depend on each other.

@@ -16,19 +16,34 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use penstock_conntrack::Conntrack;
-use penstock_io::{Capture, CaptureError, Cooked, Direction, Frame, Interface, LinkType, Merge};
+use penstock_io::{
+    Capture, CaptureError, Cooked, Direction, Frame, Interface, LinkType, Merge, Problem,
+};
 use penstock_net::Network;
 use penstock_wire::ethernet;
 
+use crate::recognise::{Given, hint_of_file};
 pub use compare::Compare;
 pub use complete::Completed;
 use complete::complete;
-pub use outgoing::{LeftOut, Outgoing};
+pub use fingerprint::Fingerprint;
+pub use outgoing::{LeftOut, Outgoing, neighbour, route};
 use outgoing::{Sent, next_hop};
 use port::super_packet;
 pub use port::{Entering, InputPort, Source};
 pub use read::{Captures, Read};
+pub use recent::Recent;
 pub use untranslate::tuple_of;
+
+/// Opens a capture. The error says also what else the file may be.
+pub fn open(file: &Path) -> Result<Capture, String> {
+    Capture::open(file).map_err(|e| match e.problem {
+        Problem::NotACapture => {
+            format!("Error: {e}\n{}", hint_of_file(file, Given::Capture))
+        }
+        _ => format!("Error: {e}"),
+    })
+}
 
 /// Several captures, their frames in the order of their times.
 pub struct Inputs<'n> {
@@ -234,7 +249,7 @@ impl<'n> Inputs<'n> {
             if let Some(source) = &read.source {
                 InputPort::of(source, net, file)?;
             }
-            opened.push(Capture::open(&read.file).map_err(|e| format!("Error: {e}"))?);
+            opened.push(open(&read.file)?);
             readers.push(Reader { read, places: Vec::new() });
         }
         let (made, whole) = (Vec::new(), Vec::new());

@@ -144,7 +144,7 @@ fn is_own(net: &Network, address: IpAddr) -> bool {
 }
 
 /// The way to an address, by a device if one is given.
-fn route(net: &Network, to: IpAddr, device: Option<u32>) -> Option<Hit<'_>> {
+pub fn route(net: &Network, to: IpAddr, device: Option<u32>) -> Option<Hit<'_>> {
     let (oif, strict) = (device.unwrap_or_default(), device.is_some());
     match to {
         IpAddr::V4(a) => net.route4(&Flow4 { daddr: a.into(), oif, ..Flow4::default() }).ok(),
@@ -155,7 +155,7 @@ fn route(net: &Network, to: IpAddr, device: Option<u32>) -> Option<Hit<'_>> {
 }
 
 /// The link address of a neighbour, if it is known.
-fn neighbour(net: &Network, device: u32, address: IpAddr) -> Option<ethernet::Mac> {
+pub fn neighbour(net: &Network, device: u32, address: IpAddr) -> Option<ethernet::Mac> {
     match address {
         IpAddr::V4(a) => net.neighbour4(device, a.into()),
         IpAddr::V6(a) => net.neighbour6(device, a.into()),

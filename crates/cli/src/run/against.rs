@@ -90,7 +90,7 @@ impl Kind {
 pub fn against(options: &Options, old: &Path) -> Result<Report, String> {
     let new = &options.setup;
     let before = new.clone().with_rules(old);
-    let net = Arc::new(new.network()?);
+    let net = Arc::new(new.network(&options.read)?);
     let names = NetNames::new(&net);
     let mut inputs = Inputs::open(&options.read, &net, new.net())?;
     let start = inputs.next_time().unwrap_or(0);

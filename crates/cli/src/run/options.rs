@@ -89,7 +89,7 @@ const OPTIONS: &[Opt] = &[
 /// What `--help` prints, and what follows a usage error.
 pub fn usage() -> String {
     let mut out = String::from(
-        "Usage: penstock run --net NET --rules RULES --read DEV=FILE... [OPTIONS]\n\n\
+        "Usage: penstock run [--net NET] --rules RULES --read DEV=FILE... [OPTIONS]\n\n\
          Processes the frames of all captures in timestamp order. The timestamps are the clock.\n\n",
     );
     out.push_str(&format!("{}:\n{}\n", setup::TITLE, usage_lines(setup::OPTIONS, 21)));
@@ -447,7 +447,7 @@ mod tests {
     fn wrong_command_lines_are_refused_with_a_message() {
         for (line, message) in [
             ("", "--read is missing"),
-            ("--read a=b", "--net is missing"),
+            ("--read a=b", "--rules is missing"),
             ("--net n --read a=b", "--rules is missing"),
             ("--net n --net m", "--net is given twice"),
             ("--read", "missing argument for option '--read'"),

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use penstock_conntrack::Conntrack;
@@ -20,6 +21,7 @@ use penstock_packet::{Meta, Packet};
 use penstock_print::drops::Dropped;
 use penstock_print::rules::WrittenRules;
 
+use super::missing::Missing;
 use super::queue::Queues;
 use crate::capture::CaptureFile;
 use crate::input::{Compare, Entry, Outgoing, Taken, Way};
@@ -50,6 +52,8 @@ pub struct Output<'n> {
     /// ARP messages delivered to the host.
     pub arp: u64,
     drops: HashMap<DropKey, (Dropped, u64)>,
+    /// What the network has no addresses for.
+    pub missing: Missing,
     /// By chain and rule, told apart as drops are.
     logs: HashMap<(usize, u64), (String, u64)>,
     log: Option<LogFile>,
@@ -90,6 +94,7 @@ impl<'n> Output<'n> {
             delivered: 0,
             arp: 0,
             drops: HashMap::new(),
+            missing: Missing::default(),
             logs: HashMap::new(),
             log: None,
             nflog: None,
@@ -287,7 +292,10 @@ impl Sink for Output<'_> {
         }
     }
 
-    fn drop(&mut self, drop: &DropEvent<'_>, _packet: &Packet) {
+    fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
+        if let (DropReason::OtherHost, Some(link)) = (drop.reason, self.net.link(packet.meta.iif)) {
+            self.missing.other_host(link, packet);
+        }
         self.drop_several(drop, 1);
     }
 
@@ -327,6 +335,11 @@ impl Sink for Output<'_> {
         if let Err(e) = written {
             self.error = Some(format!("Error: log: {e}"));
         }
+    }
+
+    fn resolve(&mut self, device: &Link, neighbour: IpAddr) -> bool {
+        self.missing.neighbour(device, neighbour);
+        false
     }
 
     fn queue(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {

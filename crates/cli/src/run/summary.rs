@@ -124,6 +124,7 @@ impl fmt::Display for Summary<'_> {
                 part(f, text, count)?;
             }
         }
+        write!(f, "{}", self.output.missing)?;
         if cut != 0 {
             writeln!(f, "note: {cut} frames are not whole in their capture")?;
         }

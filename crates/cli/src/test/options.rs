@@ -108,6 +108,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<(Setup, Want
         (true, true, [file]) => Wanted::Record(file.clone()),
         (true, true, [_, _, ..]) => return Err("--record takes one file of tests".to_owned()),
         (true, false, []) => {
+            setup.names_net()?;
             setup.check(&captures)?;
             Wanted::RecordCaptures(captures)
         }
@@ -128,7 +129,7 @@ mod tests {
             ("--record", "a file of tests is missing"),
             ("--record a b", "--record takes one file of tests"),
             ("f --record --read a=b", "--record takes a file of tests or --read, not both"),
-            ("--record --read a=b", "--net is missing"),
+            ("--record --read a=b", "--net is missing, or --net-out for the one that is learned"),
             ("--record --tap f", "--record runs no tests: it excludes --tap and --junit"),
             ("--junit a --junit b f", "--junit is given twice"),
             ("--speed", "invalid option '--speed'"),

@@ -32,7 +32,7 @@ const OPTIONS: &[Opt] = &[
 pub fn usage() -> String {
     format!(
         "Usage: penstock trace --net NET --rules RULES DEV MATCH\n\
-         \x20      penstock trace --net NET --rules RULES --read [DEV=]FILE... --frame N\n\n\
+         \x20      penstock trace [--net NET] --rules RULES --read [DEV=]FILE... --frame N\n\n\
          Sends one packet through a ruleset. Prints each rule that the packet meets, as `nft monitor trace`\n\
          does, and what happens to the packet.\n\n\
          DEV is the device that the packet arrives on, `host` for a packet that the host sends, `host:DEV`\n\

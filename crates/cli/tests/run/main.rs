@@ -3,10 +3,12 @@
 //! `penstock run` as its users see it.
 
 mod against;
+mod learn;
 mod place;
 mod queue;
 mod rule_names;
 mod rule_tests;
+mod wrong_files;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -187,6 +187,7 @@ impl Attendance<'_> {
                 | Ask::Notice
                 | Ask::Connections(_)
                 | Ask::Packets(_)
+                | Ask::Verdicts(_)
                 | Ask::Listen(_) => {
                     return Err(broken("not for this task"));
                 }

@@ -47,14 +47,15 @@ fn dispatch(context: &Context, call: Call, scratch: &mut [u8]) -> Result {
     if call.thread == 0 {
         return CONTINUE;
     }
-    let Ok(task) = Task::new(&context.proc, &context.listener, &call) else {
-        return Ok(Reply::Done);
-    };
     if call.number == libc::SYS_socket {
+        let Ok(task) = Task::new(&context.proc, &context.listener, &call) else {
+            return Ok(Reply::Done);
+        };
         return open::socket(context, &call, &task);
     }
+    let Ok((task, inode)) = context.caller(&call) else { return Ok(Reply::Done) };
     // The filter knows numbers only: what is there may be anything.
-    let inode = match task.socket_inode(call.int(0)) {
+    let inode = match inode {
         Some(inode) if context.sockets().get(inode).is_some() => inode,
         _ => return CONTINUE,
     };
@@ -93,7 +94,11 @@ impl Trapped<'_> {
         self.context.sockets().bind_to_any(self.inode, process)
     }
 
-    fn sender(&self) -> Sender {
-        Sender { thread: self.call.thread, name: self.task.name() }
+    /// Who sends. The name is left out if nobody asks for it.
+    fn sender(&self, named: bool) -> std::result::Result<Sender, Errno> {
+        let owners = self.context.socket(self.inode, |socket| socket.owners.clone())?;
+        let may_change = self.task.may_administer(&self.context.listener, &self.call, &owners);
+        let name = if named { self.task.name() } else { String::new() };
+        Ok(Sender { thread: self.call.thread, name, may_change })
     }
 }
