@@ -34,7 +34,8 @@ fn metrics_are_served_on_loopback_only() {
     );
     for line in [
         "penstock_counter_packets_total{family=\"inet\",table=\"t\",counter=\"echoes\"} 3\n",
-        "chain=\"f\",handle=\"4\",comment=\"pings\"} 3\n",
+        "chain=\"f\",handle=\"4\",comment=\"pings\",file=\"",
+        "rules.nft\",line=\"6\"} 3\n",
         "penstock_port_frames_total{port=\"r0\",side=\"wire\",direction=\"in\"}",
         "penstock_generation 2\n",
         "# EOF\n",
