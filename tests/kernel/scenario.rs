@@ -150,8 +150,16 @@ impl Scenario {
 
     /// Whether rules make connections known, so that the table of them is compared too.
     pub fn tracks(&self) -> bool {
-        let of_commands =
-            ["conntrack", "--ct", "-t nat", "*nat", "--state", "CONNMARK", "connmark"];
+        let of_commands = [
+            "conntrack",
+            "--ct",
+            "CT --timeout",
+            "-t nat",
+            "*nat",
+            "--state",
+            "CONNMARK",
+            "connmark",
+        ];
         ["type nat", " ct ", "\tct ", "flow add"].iter().any(|w| self.rules.contains(w))
             || of_commands.iter().any(|w| self.commands.contains(w))
     }

@@ -454,7 +454,8 @@ fn extension(extension: &Extension) -> Info {
         }
         Extension::TransportHeader { .. }
         | Extension::TcpOption { .. }
-        | Extension::TcpMss { .. } => Info { burst_safe: true, ..does(Effect::Outside) },
+        | Extension::TcpMss { .. }
+        | Extension::SctpChunks(_) => Info { burst_safe: true, ..does(Effect::Outside) },
         Extension::SetTcpMss(_) => does(Effect::Bytes),
         Extension::StripTcpOptions { .. } => does(Effect::Bytes).burst_safe(true),
         Extension::Ttl(_) => does(Effect::Bytes).burst_safe(true),
@@ -463,8 +464,12 @@ fn extension(extension: &Extension) -> Info {
         Extension::Bpf(_) | Extension::Policy(_) | Extension::Physdev(_) => does(Effect::None),
         Extension::ArpReply { .. } => does(Effect::Outside),
         // It may change the packet's type.
-        Extension::Cluster(_) | Extension::Template { .. } => does(Effect::Metadata),
-        Extension::Recent(_) => does(Effect::Outside).only_breaks(),
+        Extension::Cluster(_) | Extension::Template(_) => does(Effect::Metadata),
+        Extension::Recent(_) | Extension::Account(_) | Extension::IpSet(_) => {
+            does(Effect::Outside).only_breaks()
+        }
+        // It may change mark and priority.
+        Extension::SetIpSet(_) => does(Effect::Metadata),
         // Where there is no room the packet is dropped.
         Extension::Hashlimit(_) | Extension::Connlimit(_) => does(Effect::Outside),
     }
