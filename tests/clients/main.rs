@@ -11,7 +11,9 @@
 mod commands;
 mod conntrack;
 mod go;
+mod ipset;
 mod iptables;
 mod nft;
+mod objects;
 mod others;
 mod side;

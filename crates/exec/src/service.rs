@@ -8,13 +8,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
+use penstock_launcher::{Answers, FoundIpSet, IpSetKey, Notification, Request, Service, SocketId};
 use penstock_nfnetlink::{
     Backend, Client, Process, SocketOption, changes_between, connection_changes_between,
 };
 use penstock_ruleset::Generation;
 
 use crate::connections;
+use crate::ip_sets;
 use crate::stored::Stored;
 use crate::watch::Watch;
 
@@ -134,6 +135,13 @@ impl Service for StateService {
         if let Some((client, _)) = self.clients.get_mut(&socket) {
             client.receives_into(bytes);
         }
+    }
+
+    fn ip_set(&mut self, key: IpSetKey<'_>) -> Option<FoundIpSet> {
+        self.stored.begin_request(false).ok()?;
+        let process = Process { id: 0, name: "".into(), may_change: false };
+        let answers = Client::new(0).receive(&ip_sets::request(key), &process, &mut self.stored);
+        ip_sets::found(&answers.datagrams)
     }
 
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers {

@@ -49,4 +49,6 @@ mod sys;
 mod task;
 
 pub use launch::{Error, launch};
-pub use service::{Answers, Notification, Request, Sender, Service, SocketId};
+pub use service::{
+    Answers, FoundIpSet, IpSetKey, Notification, Request, Sender, Service, SocketId,
+};

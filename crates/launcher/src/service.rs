@@ -57,6 +57,26 @@ pub struct Answers {
     pub notifications: Vec<Notification>,
 }
 
+/// What a set of ipset is looked for by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpSetKey<'a> {
+    /// Its name.
+    Name(&'a str),
+    /// Its number.
+    Index(u16),
+}
+
+/// A set of ipset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundIpSet {
+    /// Its number, if it was looked for by name.
+    pub index: u16,
+    /// `NFPROTO_*` of its elements, if it was looked for by name.
+    pub family: u8,
+    /// Its name, if it was looked for by number.
+    pub name: String,
+}
+
 /// What answers instead of the kernel. All calls come from one thread at a time, and clients wait
 /// while one runs.
 pub trait Service: Send {
@@ -123,6 +143,13 @@ pub trait Service: Send {
     /// A program receives into a buffer of so many bytes. The kernel makes datagrams of dumps as
     /// long as the longest buffer so far.
     fn receives_into(&mut self, socket: SocketId, bytes: usize);
+
+    /// A program that may change anything looks for a set of ipset with `getsockopt(2)`; `None` if
+    /// there is none.
+    fn ip_set(&mut self, key: IpSetKey<'_>) -> Option<FoundIpSet> {
+        let _ = key;
+        None
+    }
 
     /// A program sends a datagram. It finds all answers when its call returns.
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers;

@@ -2,7 +2,7 @@
 
 //! Batches and requests by their bytes: answers, errors, notifications, and bytes that are none.
 
-use penstock_nfnetlink::{Answers, Client, Local, Process, SocketOption};
+use penstock_nfnetlink::{Answers, Client, Local, Process, SocketOption, changes_between};
 use penstock_testkit::netfilter::{attribute, be32, message, nested};
 
 const ACK: u16 = 4;
@@ -16,6 +16,7 @@ const NEWTABLE: u16 = 0xa00;
 const GETTABLE: u16 = 0xa01;
 const NEWCHAIN: u16 = 0xa03;
 const NEWRULE: u16 = 0xa06;
+const DELRULE: u16 = 0xa08;
 const NEWSET: u16 = 0xa09;
 const NEWSETELEM: u16 = 0xa0c;
 const GETSETELEM: u16 = 0xa0d;
@@ -171,6 +172,38 @@ fn an_interval_may_end_in_a_later_message_or_stay_open() {
         (&[224, 0, 0, 0], Some(&[255, 255, 255, 255])),
     ];
     assert_eq!(keys, expected);
+}
+
+/// Found by comparing generations: another rate is another rule, another count is not.
+#[test]
+fn a_rule_with_other_operands_of_a_statement_differs() {
+    const REPLACE: u16 = 0x100;
+    let rule = |flags: u16, per_second: u64, packets: u64, handle: Option<u64>| {
+        let number = |kind, value: u64| attribute(kind, &value.to_be_bytes());
+        let list = nested(
+            4,
+            &[
+                expression(b"limit\0", &[number(1, per_second), number(2, 1), be32(3, 5)]),
+                expression(b"counter\0", &[number(1, 0), number(2, packets)]),
+            ],
+        );
+        let mut attributes = vec![attribute(1, b"t\0"), attribute(2, b"in\0"), list];
+        attributes.extend(handle.map(|handle| number(3, handle)));
+        message(NEWRULE, flags, 1, &attributes)
+    };
+    let mut backend = Local::default();
+    let all = [table(CREATE), chain(), rule(CREATE | APPEND, 1, 0, None)];
+    assert_eq!(send(&batch(&all), &mut backend).datagrams, Vec::<Vec<u8>>::new());
+    for (per_second, packets, expected) in [(1, 7, false), (2, 7, true)] {
+        let before = backend.ruleset.generation();
+        let handle = before.tables[0].chains[0].rules[0].handle;
+        let replaced = [rule(REPLACE, per_second, packets, Some(handle))];
+        assert_eq!(send(&batch(&replaced), &mut backend).datagrams, Vec::<Vec<u8>>::new());
+        let told = changes_between(&before, &backend.ruleset.generation(), 0);
+        // The old rule goes before the other one comes.
+        let differs = told.iter().any(|told| kind(&told.datagram) == DELRULE);
+        assert_eq!(differs, expected, "{per_second} {packets}");
+    }
 }
 
 /// As google/nftables adds single keys to a set that merges them.

@@ -186,6 +186,7 @@ impl Attendance<'_> {
                 | Ask::Part(..)
                 | Ask::Notice
                 | Ask::Connections(_)
+                | Ask::IpSets(_)
                 | Ask::Packets(_)
                 | Ask::Verdicts(_)
                 | Ask::Listen(_) => {

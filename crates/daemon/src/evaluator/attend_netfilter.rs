@@ -238,6 +238,13 @@ impl Attendance<'_> {
                 let results = (0..).zip(decisions.into_iter().map(decide));
                 Some(Answer::Refusals(results.filter_map(|(n, r)| Some((n, r.err()?))).collect()))
             }
+            Ask::IpSets(request) => {
+                let refused = self.call.rights == Rights::Look && request.changes();
+                Some(Answer::IpSets(match refused {
+                    true => Err(penstock_ipset::Code::EPERM.into()),
+                    false => rules.ask_ip_sets(&request),
+                }))
+            }
             Ask::Connections(ask) => {
                 let looks = self.call.rights == Rights::Look;
                 Some(Answer::Connections(self.tables()?.carry_out(ask, looks)))

@@ -51,6 +51,7 @@ mod process;
 mod protocol;
 mod recorder;
 mod remote_connections;
+mod remote_ip_sets;
 mod sandbox;
 mod verdicts;
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use penstock_lang::session::remote::Changes;
 use penstock_nfnetlink::{
-    Answers, Backend, Client, Connections, Notification, PacketListeners, Process, Refused, Show,
-    SocketOption, only_decides,
+    Answers, Backend, Client, Connections, IpSetTable, Notification, PacketListeners, Process,
+    Refused, Show, SocketOption, only_decides,
 };
 use penstock_ruleset::link::{ErrorPlace, LinkError, Linked};
 use penstock_ruleset::reset::Reset;
@@ -388,6 +388,23 @@ impl<'b, 'c> Batch<'b, 'c> {
         }
     }
 
+    pub(super) fn ip_sets_answer(
+        &mut self,
+        ask: penstock_ipset::Request,
+    ) -> Result<penstock_ipset::Reply, penstock_ipset::Refused> {
+        match self.child.ask(&Ask::IpSets(ask)) {
+            Ok(Answer::IpSets(answer)) => answer,
+            Ok(_) => {
+                self.wrong_answer();
+                Err(penstock_ipset::Code::EIO.into())
+            }
+            Err(e) => {
+                self.broke(e);
+                Err(penstock_ipset::Code::EIO.into())
+            }
+        }
+    }
+
     /// The dataplane has answered something else than it was asked.
     pub(super) fn wrong_answer(&mut self) -> Errno {
         self.broke(unexpected()).errno
@@ -546,6 +563,10 @@ impl Backend for Batch<'_, '_> {
     }
 
     fn connections(&mut self) -> Option<&mut dyn Connections> {
+        Some(self)
+    }
+
+    fn ip_sets(&mut self) -> Option<&mut dyn IpSetTable> {
         Some(self)
     }
 

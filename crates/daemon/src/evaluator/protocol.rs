@@ -142,6 +142,8 @@ pub(super) enum Ask {
     Packets(packet_listeners::Ask),
     /// Verdicts about packets. The answer is [`Answer::Refusals`].
     Verdicts(Vec<packet_listeners::Decision>),
+    /// Something about sets of ipset. The answer is [`Answer::IpSets`].
+    IpSets(penstock_ipset::Request),
     /// What happens to connections from here on, of groups, group 1 in the lowest bit:
     /// [`Answer::Told`].
     Listen(u32),
@@ -181,6 +183,8 @@ pub(super) enum Answer {
     Lost,
     /// What comes of a question about connections.
     Connections(Result<connections::Answer, Errno>),
+    /// What comes of a question about sets of ipset.
+    IpSets(Result<penstock_ipset::Reply, penstock_ipset::Refused>),
     /// What comes of a question about packets.
     Packets(Result<(), Errno>),
     /// Those of several verdicts that are refused, by their places.

@@ -9,6 +9,7 @@
 //! `SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV` would close it, at the price of receives that no signal
 //! interrupts.
 
+mod ip_set;
 mod name;
 mod open;
 mod options;
@@ -16,6 +17,7 @@ mod receive;
 mod send;
 
 use crate::context::{CONTINUE, Context, Reply, Result};
+use crate::filter::SO_IP_SET;
 use crate::notify::{Call, Outcome};
 use crate::service::Sender;
 use crate::sys::Errno;
@@ -52,6 +54,14 @@ fn dispatch(context: &Context, call: Call, scratch: &mut [u8]) -> Result {
             return Ok(Reply::Done);
         };
         return open::socket(context, &call, &task);
+    }
+    if call.number == libc::SYS_getsockopt
+        && (call.int(1), call.int(2)) == (libc::SOL_IP, SO_IP_SET)
+    {
+        let Ok(mut task) = Task::new(&context.proc, &context.listener, &call) else {
+            return Ok(Reply::Done);
+        };
+        return ip_set::get(context, &call, &mut task);
     }
     let Ok((task, inode)) = context.caller(&call) else { return Ok(Reply::Done) };
     // The filter knows numbers only: what is there may be anything.
