@@ -123,7 +123,7 @@ pub use penstock_program::env::{LocalSocket, SocketKind, SocketQuery};
 pub use penstock_program::osf::{BadFingerprint, Fingerprints};
 pub use queues::{NotQueued, QueueAnswer, QueueVerdict};
 pub use reason::{Counters, DropEvent, DropReason, Place};
-pub use settings::{FlowSettings, Settings};
+pub use settings::{BridgeSettings, FlowSettings, Settings};
 pub use shared::Shared;
 pub use sink::{LogRecord, QueueRecord, Queued, Sink, TraceEvent, TraceRecord, TraceVerdict};
 pub use sockets::{ListedSocket, SocketList, Sockets};
