@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 
-use crate::side::{Scratch, exec, has, in_exec, left, penstock};
+use crate::side::{Scratch, both, exec, has, in_exec, left, penstock};
 
 #[test]
 fn the_exit_status_is_the_commands() {
@@ -92,6 +92,46 @@ fn programs_of_other_users_may_only_look() {
     let tried = in_exec(&scratch.state(), &script);
     assert!(tried.stderr.contains("Operation not permitted"), "{tried:?}");
     assert_eq!(tried.stdout, "table ip a\n", "{tried:?}");
+}
+
+#[test]
+fn capabilities_count_where_they_administer_the_network_namespace() {
+    let root = left(Command::new("id").arg("-u")).stdout == "0\n";
+    if !root || !has("nft") || !has("setpriv") || !has("python3") {
+        println!("SKIPPED: not root, or a program is missing");
+        return;
+    }
+    // All have a socket that root has opened, and change something with it. Those in a user
+    // namespace of their own have all capabilities, but not where the network namespace is.
+    let program = r#"
+import ctypes, os, socket, struct
+library = ctypes.CDLL(None)
+def message(kind, flags, family, resource, *data):
+    body = struct.pack("!BBH", family, 0, resource) + b"".join(data)
+    return struct.pack("=IHHII", 16 + len(body), kind, flags, 1, 0) + body
+name = struct.pack("=HH", 6, 1) + b"t\0\0\0"
+sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+sock.settimeout(5)
+def add():
+    batch = message(16, 1, 0, 10) + message(0xa00, 5, 2, 0, name) + message(17, 1, 0, 10)
+    sock.send(batch)
+    return os.strerror(-struct.unpack_from("=i", sock.recv(9000), 16)[0])
+print("root:", add(), flush=True)
+for user in (0, 65534):
+    child = os.fork()
+    if child == 0:
+        os.setresuid(user, user, user)
+        print(user, "as it is:", add(), flush=True)
+        # CLONE_NEWUSER
+        library.unshare(0x10000000)
+        print(user, "in a user namespace of its own:", add(), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"#;
+    let script = format!("python3 -c '{program}'");
+    if let Some(said) = both(&script) {
+        assert_eq!(said.stdout.matches("Operation not permitted").count(), 3, "{said:?}");
+    }
 }
 
 #[test]

@@ -24,6 +24,37 @@ fn chains_and_rules_are_added_listed_and_saved() {
 }
 
 #[test]
+fn counters_of_policies_are_kept_set_and_shown() {
+    if !has("iptables-nft") {
+        return;
+    }
+    let all = both(
+        "iptables-nft-restore -c <<'R'
+*filter
+:INPUT DROP [7:420]
+:FORWARD ACCEPT [0:0]
+:OUTPUT ACCEPT [18446744073709551615:3]
+:mine - [9:9]
+[2:120] -A INPUT -i lan -j mine
+COMMIT
+R
+        iptables-nft-save -c | grep -v '^#'
+        iptables-nft -L -v -n -x
+        iptables-nft -P INPUT ACCEPT; iptables-nft-save -c | grep -v '^#'
+        iptables-nft -Z INPUT; iptables-nft-save -c | grep -v '^#'
+        iptables-nft -Z; iptables-nft -L -v -n -x
+        ip6tables-nft -P FORWARD DROP; ip6tables-nft -L -v; ip6tables-nft-save -c | grep -v '^#'
+        nft list ruleset
+        nft flush ruleset
+        nft 'add table ip t; add chain ip t c { type filter hook input priority 0; }'
+        nft --debug=netlink list chains",
+    );
+    if let Some(all) = all {
+        assert!(all.stdout.contains(":INPUT DROP [7:420]"), "{}", all.stdout);
+    }
+}
+
+#[test]
 fn extensions_are_kept_listed_and_saved() {
     if !has("iptables-nft") || !has("ebtables-nft") || !has("arptables-nft") {
         return;

@@ -10,7 +10,10 @@
 
 mod commands;
 mod conntrack;
+mod go;
+mod ipset;
 mod iptables;
 mod nft;
+mod objects;
 mod others;
 mod side;

@@ -187,14 +187,18 @@ pub fn compare(engines: &mut Engines) -> (usize, usize) {
 }
 
 /// Whether the engines give another result than the kernel; `None` without a kernel.
-fn differ(engines: &mut Engines, text: &str) -> Result<Option<bool>, String> {
+pub fn differ(engines: &mut Engines, text: &str) -> Result<Option<bool>, String> {
     let file = format::parse(text, Path::new("random"))?;
     let test = file.tests.first().ok_or("no test")?;
     let Some(kernel) = engines.run("programs", test) else { return Ok(None) };
     let (Some(kernel), Some(ours)) = (Some(kernel?), engines.run("interpreter", test)) else {
         return Ok(None);
     };
-    Ok(Some(seen(&kernel, test) != seen(&ours?, test)))
+    let (kernel, ours) = (seen(&kernel, test), seen(&ours?, test));
+    for (kernel, ours) in kernel.iter().zip(&ours).filter(|(kernel, ours)| kernel != ours) {
+        println!("kernel: {kernel:?}\npenstock: {ours:?}");
+    }
+    Ok(Some(kernel != ours))
 }
 
 /// What both can tell.

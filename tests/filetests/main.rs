@@ -11,6 +11,7 @@
 
 mod computed;
 mod format;
+mod inner;
 mod interpreter;
 mod kernel;
 mod language;
@@ -139,6 +140,9 @@ fn main() -> ExitCode {
     if words.is_empty() {
         let (rules, wrong) = computed::compare(&mut engines);
         println!("filetests: {rules} random computed rules");
+        failed += wrong;
+        let (rules, wrong) = inner::compare(&mut engines);
+        println!("filetests: {rules} random rules about what tunnels carry");
         failed += wrong;
     }
     println!("filetests: {passed} tests agree, {failed} do not");

@@ -76,6 +76,8 @@ fn main() -> ExitCode {
         .into_iter()
         .chain(extensions::all())
         .chain(extensions::bridges::all())
+        .chain(extensions::ports::all())
+        .chain(extensions::ip_sets::all())
         .chain(extensions::random(seed, count.div_ceil(4)))
         .chain(extensions::translated(extensions::all(), count.div_ceil(4), seed))
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))

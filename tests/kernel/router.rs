@@ -481,6 +481,9 @@ impl Router {
         for ((name, _), value) in scenario.sysctls.iter().zip(before) {
             swap_sysctl(name, value).map_err(e)?;
         }
+        if !scenario.unlisted.is_empty() {
+            self.tools.nft(&scenario.unlisted)?;
+        }
         outcome.listing = self.listing()?;
         if !scenario.commands.is_empty() {
             outcome.listing = only_counters(&outcome.listing);

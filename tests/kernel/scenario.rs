@@ -37,6 +37,8 @@ pub struct Scenario {
     pub at_once: bool,
     /// Sysctls that differ from what they are by default, as `sysctl -w` names them.
     pub sysctls: Vec<(String, u32)>,
+    /// Commands for nft(8) in the kernel before it lists the rules: what it cannot list goes.
+    pub unlisted: String,
     /// Programs that serve it, and what else there is around it.
     pub services: Services,
 }
@@ -56,6 +58,7 @@ impl Scenario {
                 .iter()
                 .any(|w| rules.contains(w)),
             sysctls: vec![],
+            unlisted: String::new(),
             services: Services::default(),
         }
     }
@@ -147,8 +150,16 @@ impl Scenario {
 
     /// Whether rules make connections known, so that the table of them is compared too.
     pub fn tracks(&self) -> bool {
-        let of_commands =
-            ["conntrack", "--ct", "-t nat", "*nat", "--state", "CONNMARK", "connmark"];
+        let of_commands = [
+            "conntrack",
+            "--ct",
+            "CT --timeout",
+            "-t nat",
+            "*nat",
+            "--state",
+            "CONNMARK",
+            "connmark",
+        ];
         ["type nat", " ct ", "\tct ", "flow add"].iter().any(|w| self.rules.contains(w))
             || of_commands.iter().any(|w| self.commands.contains(w))
     }

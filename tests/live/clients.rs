@@ -100,8 +100,21 @@ fn iptables_rules_are_in_force() {
     exec(&net, "iptables-nft -Z");
     exec(&net, "iptables-nft -R FORWARD 1 -p icmp -s 198.18.0.3 -j DROP");
     assert!(passes(&net));
+    let policy = |net: &Net| {
+        let listed = exec(net, "iptables-nft -L FORWARD -v -n -x");
+        listed.lines().next().unwrap_or_default().to_owned()
+    };
     exec(&net, "iptables-nft -P FORWARD DROP");
+    exec(&net, "iptables-nft -Z FORWARD");
+    assert_eq!(policy(&net), "Chain FORWARD (policy DROP 0 packets, 0 bytes)");
     assert!(!passes(&net));
+    assert_eq!(policy(&net), "Chain FORWARD (policy DROP 2 packets, 168 bytes)");
+    let saved = exec(&net, "iptables-nft-save -c -t filter");
+    assert!(saved.contains(":FORWARD DROP [2:168]"), "{saved}");
+    net.ok(&net.r, "$PENSTOCK nft add table inet more");
+    assert_eq!(policy(&net), "Chain FORWARD (policy DROP 2 packets, 168 bytes)");
+    exec(&net, "iptables-nft -Z");
+    assert_eq!(policy(&net), "Chain FORWARD (policy DROP 0 packets, 0 bytes)");
     let saved = exec(&net, "iptables-nft-save -t filter");
     assert!(saved.contains("-A FORWARD -s 198.18.0.3/32 -p icmp -j DROP"), "{saved}");
     exec(&net, "iptables-nft -P FORWARD ACCEPT");
@@ -112,6 +125,109 @@ fn iptables_rules_are_in_force() {
     let (done, said) = net.run(&net.r, &format!("$PENSTOCK exec -- {rule}"));
     assert!(!done && said.contains("RULE_APPEND failed (Operation not supported)"), "{said}");
     assert_eq!(exec(&net, "iptables-nft -S FORWARD"), "-P FORWARD ACCEPT\n");
+}
+
+#[test]
+fn accounts_count_and_are_shared() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("iptables-nft") || !net.has("nfacct") {
+        return;
+    }
+    net.up("r0 r1");
+    let exec = |net: &Net, line: &str| net.ok(&net.r, &format!("$PENSTOCK exec -- {line}"));
+    exec(&net, "nfacct add echo");
+    exec(&net, "nfacct add few packet 3");
+    exec(&net, "iptables-nft -A FORWARD -p icmp -m nfacct --nfacct-name echo");
+    exec(&net, "iptables-nft -A FORWARD -p icmp -m nfacct --nfacct-name few -j DROP");
+    let (done, said) = net.run(&net.r, "$PENSTOCK exec -- nfacct del echo");
+    assert!(!done && said.contains("Device or resource busy"), "{said}");
+    assert!(passes(&net));
+    assert!(!passes(&net));
+    let listed = exec(&net, "nfacct list");
+    // Two requests and two answers, of which the last is over the quota; then two requests.
+    let packets = 6;
+    let counted = |packets: u64| format!("pkts = {packets:020}, bytes = {:020}", packets * 84);
+    assert!(listed.contains(&format!("{{ {} }} = echo;", counted(packets))), "{listed}");
+    assert!(listed.contains("mode = packet, overquota = yes } = few;"), "{listed}");
+    // A commit leaves the values as they are.
+    net.ok(&net.r, "$PENSTOCK nft add table inet more");
+    let reset = exec(&net, "nfacct get echo reset");
+    assert!(reset.contains(&counted(packets)), "{reset}");
+    assert!(exec(&net, "nfacct get echo").contains(&counted(0)));
+    exec(&net, "iptables-nft -F");
+    exec(&net, "nfacct flush");
+    assert_eq!(exec(&net, "nfacct list"), "");
+}
+
+#[test]
+fn timeout_policies_are_given_to_connections() {
+    let Some(mut net) = Net::new() else { return };
+    if ["iptables-nft", "nfct", "conntrack"].iter().any(|program| !net.has(program)) {
+        return;
+    }
+    net.up("r0 r1");
+    let exec = |net: &Net, line: &str| net.ok(&net.r, &format!("$PENSTOCK exec -- {line}"));
+    let left = |net: &Net| {
+        let listed = exec(net, "conntrack -L -p icmp");
+        let seconds = listed.split_whitespace().nth(2).and_then(|word| word.parse::<u32>().ok());
+        seconds.unwrap_or_else(|| panic!("no connection: {listed}"))
+    };
+    exec(&net, "nfct timeout add echo inet icmp timeout 100000");
+    exec(&net, "iptables-nft -t raw -A PREROUTING -p icmp -j CT --timeout echo");
+    assert!(passes(&net));
+    assert!(left(&net) > 30);
+    let (done, said) = net.run(&net.r, "$PENSTOCK exec -- nfct timeout delete echo");
+    assert!(!done && said.contains("Device or resource busy"), "{said}");
+    exec(&net, "nft flush ruleset");
+    exec(&net, "nfct timeout delete echo");
+}
+
+#[test]
+fn sets_of_ipset_are_shared_by_programs_and_packets() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("iptables-nft") || !net.has("ipset") {
+        return;
+    }
+    let state = net.directory.join("sets.state");
+    let up = format!("r0 r1 --workers 2 --state {}", state.display());
+    net.up(&up);
+    let exec = |net: &Net, line: &str| net.ok(&net.r, &format!("$PENSTOCK exec -- {line}"));
+    exec(&net, "ipset create bad hash:net counters comment");
+    exec(&net, "ipset create seen hash:ip timeout 600");
+    exec(&net, "ipset create other hash:net counters comment");
+    exec(&net, "iptables-nft -A FORWARD -p icmp -j SET --add-set seen src");
+    exec(&net, "iptables-nft -A FORWARD -p icmp -m set --match-set bad src -j DROP");
+    assert!(passes(&net));
+    assert!(exec(&net, "ipset list seen").contains("198.18.0.2 timeout "));
+    exec(&net, "ipset add bad 198.18.0.0/24 comment 'the lan'");
+    assert!(!passes(&net));
+    let listed = exec(&net, "ipset list bad");
+    assert!(listed.contains("198.18.0.0/24 packets 2 bytes 168 comment \"the lan\""), "{listed}");
+    assert!(listed.contains("References: 1"), "{listed}");
+    exec(&net, "ipset swap bad other");
+    assert!(passes(&net));
+    exec(&net, "ipset swap bad other");
+    let (done, said) = net.run(&net.r, "$PENSTOCK exec -- ipset destroy bad");
+    assert!(!done && said.contains("in use by a kernel component"), "{said}");
+    let rule = "iptables-nft -A FORWARD -m set --match-set none src";
+    let (done, said) = net.run(&net.r, &format!("$PENSTOCK exec -- {rule}"));
+    assert!(!done && said.contains("Set none doesn't exist"), "{said}");
+    let restored =
+        "(echo create many hash:ip; seq -f 'add many 10.7.%.0f.1' 0 255) | ipset restore";
+    exec(&net, &format!("sh -c \"{restored}\""));
+    assert!(exec(&net, "ipset list -t many").contains("Number of entries: 256"));
+    let saved = exec(&net, "ipset save bad");
+    net.down();
+    net.up(&up);
+    assert_eq!(exec(&net, "ipset save bad"), saved);
+    assert!(!passes(&net));
+    exec(&net, "ipset del bad 198.18.0.0/24");
+    assert!(passes(&net));
+    // The kernel's own sets are others.
+    assert_eq!(net.ok(&net.r, "ipset list -n"), "");
+    net.down();
+    let stored = format!("$PENSTOCK exec --state {} -- ipset list -n", state.display());
+    assert_eq!(net.ok(&net.r, &stored), "bad\nseen\nother\nmany\n");
 }
 
 #[test]

@@ -63,9 +63,13 @@ def attributes(body):
 
 def ask(sock, label, request):
     sock.send(request)
-    for kind, body in messages(sock.recv(1 << 17)):
-        (error,) = struct.unpack_from("=i", body)
-        print(label, os.strerror(-error) if error > -200 else error)
+    while True:
+        for kind, body in messages(sock.recv(1 << 17)):
+            # Packets may come before the answer.
+            if kind == 2:
+                (error,) = struct.unpack_from("=i", body)
+                print(label, os.strerror(-error) if error > -200 else error)
+                return
 
 
 def device(index):
@@ -176,6 +180,7 @@ other = opened()
 ask(other, "log: other bind", message(LOG_CONFIG, 5, attribute(1, b"\1")))
 ask(other, "log: other", message(LOG_CONFIG, 5, be32(5, 1)))
 ask(own, "log: copy", message(LOG_CONFIG, 5, log_copy(2, 32)))
+drain(own)
 packet(own, LOG)
 ask(own, "log: numbers", message(LOG_CONFIG, 5, log_copy(1, 0), attribute(6, b"\0\3")))
 drain(own)
@@ -202,6 +207,7 @@ for _ in range(3):
     last, _ = packet(other, QUEUE)
 ask(other, "batch", message(BATCH, 3, verdict(1, last)))
 ask(other, "meta", message(CONFIG, 3, copy(1, 0)))
+drain(other)
 packet(other, QUEUE)
 other.close()
 sys.stdout.flush()

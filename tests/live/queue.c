@@ -38,12 +38,12 @@ int main(int count, char **words)
 		return 2;
 	printf("listens\n");
 	fflush(stdout);
+	// Packets may have come while the last request was answered.
+	clock_gettime(CLOCK_MONOTONIC, &begun);
 	while (seen < wanted) {
 		int length = recv(nfq_fd(handle), buffer, sizeof(buffer), 0);
 		if (length < 0)
 			return 3;
-		if (!seen)
-			clock_gettime(CLOCK_MONOTONIC, &begun);
 		nfq_handle_packet(handle, buffer, length);
 	}
 	clock_gettime(CLOCK_MONOTONIC, &ended);

@@ -34,7 +34,8 @@ fn metrics_are_served_on_loopback_only() {
     );
     for line in [
         "penstock_counter_packets_total{family=\"inet\",table=\"t\",counter=\"echoes\"} 3\n",
-        "chain=\"f\",handle=\"4\",comment=\"pings\"} 3\n",
+        "chain=\"f\",handle=\"4\",comment=\"pings\",file=\"",
+        "rules.nft\",line=\"6\"} 3\n",
         "penstock_port_frames_total{port=\"r0\",side=\"wire\",direction=\"in\"}",
         "penstock_generation 2\n",
         "# EOF\n",
@@ -100,9 +101,9 @@ fn rates_are_seen_live_and_in_a_file() {
         .unwrap();
     net.ok(&net.a, "ping -i 0.02 -c 100 -W 2 198.18.1.2");
     let stages = String::from_utf8(stages.wait_with_output().unwrap().stdout).unwrap();
-    for stage in
-        ["rule or stage", "inet t f handle 4", "frames received from devices", "frames sent"]
-    {
+    let rule =
+        format!("inet t f handle 4 at {}:6: icmp type", net.directory.join("rules.nft").display());
+    for stage in ["rule or stage", &*rule, "frames received from devices", "frames sent"] {
         assert!(stages.contains(stage), "{stage}: {stages}");
     }
     net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2");

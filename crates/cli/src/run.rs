@@ -26,7 +26,6 @@ use penstock_dataplane::{Dataplane, Engine};
 use penstock_files::Access;
 use penstock_lang::datatype::Format;
 use penstock_net::Network;
-use penstock_print::rules::{Named, WrittenRules};
 use penstock_print::show::connections::Connection;
 use penstock_print::show::flows::{Flow, Totals};
 use penstock_print::show::stages::{Stage, Stages};
@@ -164,7 +163,8 @@ fn run(options: &Options) -> Result<bool, String> {
     let format = Format { handles: options.handle, ..Format::default() };
     print(&rules::list(&ruleset.generation(), &names, format, end, options.json))?;
     if options.code.profile {
-        err!("{}", profile(&path, output.rules()));
+        let stages = Stages::new(path.profile().into_iter().map(Stage::from).collect());
+        err!("{}", output.rules().map_or(stages.clone(), |rules| stages.written(rules)));
     }
     if let Some(error) = path.compile_error() {
         errln!("Warning: {error}; the interpreter has run instead");
@@ -182,17 +182,6 @@ fn run(options: &Options) -> Result<bool, String> {
         err!("{}", compare.report(&net));
     }
     Ok(whole)
-}
-
-/// Where time was spent, with what rules say.
-fn profile(path: &Dataplane, rules: Option<&WrittenRules>) -> Stages {
-    let stages = path.profile().into_iter().map(|(mut name, times, ticks)| {
-        if let Some(rule) = rules.and_then(|rules| rules.profiled(&name)) {
-            name.push_str(&Named(rule).to_string());
-        }
-        Stage { name, times, ticks }
-    });
-    Stages::new(stages.collect())
 }
 
 /// Adds the tables of captures to the ruleset.

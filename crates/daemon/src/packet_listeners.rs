@@ -59,10 +59,19 @@ const LOG_CONNTRACK: u16 = 4;
 pub(crate) enum Ask {
     Queue(u32, u16, QueueConfig),
     MayDecide(u32, u16),
-    Decide(u32, u16, QueueVerdict),
+    Decide(Decision),
     Log(u32, u16, LogConfig),
     /// The socket is closed.
     Closed(u32),
+}
+
+/// A verdict of a socket about packets of a queue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Decision {
+    /// The socket's port id.
+    pub port: u32,
+    pub queue: u16,
+    pub verdict: QueueVerdict,
 }
 
 /// Where packets for one client go.
@@ -155,7 +164,7 @@ impl PacketListeners {
                 let queue = inner.queues.get(&number).ok_or(Errno::Enodev)?;
                 if queue.owner == of(port) { Ok(()) } else { Err(Errno::Eperm) }
             }
-            Ask::Decide(port, number, verdict) => self.decide(of(port), number, verdict),
+            Ask::Decide(decision) => self.decide(line, decision),
             Ask::Log(port, number, asked) => self.log(line, of(port), number, &asked),
             Ask::Closed(port) => {
                 self.release(|owner| *owner == of(port));
@@ -231,6 +240,7 @@ impl PacketListeners {
             queue.flags = queue.flags & !mask | flags & mask;
             wishes.fail_open = queue.flags & FAIL_OPEN != 0;
             wishes.connection = queue.flags & CONNTRACK != 0;
+            wishes.whole = queue.flags & GSO != 0;
         }
         let wishes = *wishes;
         self.workers.tell(|| Request::QueueWishes(number, wishes));
@@ -238,9 +248,15 @@ impl PacketListeners {
     }
 
     /// `nfqnl_recv_verdict()`, `nfqnl_recv_verdict_batch()`
-    fn decide(&self, owner: Owner, number: u16, verdict: QueueVerdict) -> Result<(), Errno> {
+    ///
+    /// # Errors
+    /// `ENODEV`: there is no such queue. `EPERM`: another socket has it. `ENOENT`: no such packet
+    /// waits.
+    pub(crate) fn decide(&self, line: &Line, decision: Decision) -> Result<(), Errno> {
         /// `NF_VERDICT_FLAG_QUEUE_BYPASS`
         const BYPASS: u32 = 0x8000;
+        let Decision { port, queue: number, verdict } = decision;
+        let owner = Owner { client: line.client, port };
         let mut inner = self.lock();
         let queue = inner.queues.get_mut(&number).ok_or(Errno::Enodev)?;
         if queue.owner != owner {

@@ -19,6 +19,8 @@ use penstock_program::Hook;
 use crate::clock;
 use crate::packet_line::{self, Given};
 
+/// `IPS_CONFIRMED`
+const CONFIRMED: u32 = 1 << 3;
 /// Packets on their way to a program, whatever it asks for.
 pub(crate) const MOST: usize = 1 << 16;
 /// Bytes of packets that a program has not answered.
@@ -37,6 +39,8 @@ pub(crate) struct Wishes {
     pub(crate) length: u32,
     /// It gets to know the connections of packets.
     pub(crate) connection: bool,
+    /// It takes super-packets whole; otherwise they are cut.
+    pub(crate) whole: bool,
 }
 
 /// Where packets for a program go.
@@ -66,7 +70,8 @@ impl Program {
     /// A program that has opened its queue; `to` leads to the thread that writes to it.
     pub(crate) fn new(open: Open, to: SyncSender<Message>) -> Self {
         let Open { fail_open, copy, length, .. } = open;
-        let wishes = Wishes { takes: true, fail_open, copy, length, connection: false };
+        let wishes =
+            Wishes { takes: true, fail_open, copy, length, connection: false, whole: true };
         Program::of(wishes, Way::Stream(to))
     }
 
@@ -107,6 +112,12 @@ impl Listener {
         let Program { wishes, way, last, waiting, bytes } = &self.program;
         if !wishes.takes {
             return Queued::Full;
+        }
+        // Segments share what the packet has: a connection that is not confirmed can be confirmed
+        // by one of them only.
+        let shares = record.connection.as_ref().is_some_and(|c| c.status() & CONFIRMED == 0);
+        if packet.meta.gso.is_some() && !wishes.whole && !shares {
+            return Queued::Cut;
         }
         let full = if wishes.fail_open { Queued::PassedBy } else { Queued::Full };
         // What is held is the packet, and what goes to the program.

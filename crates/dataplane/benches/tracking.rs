@@ -68,6 +68,7 @@ fn ruleset() -> Ruleset {
         name: "c".into(),
         base,
         policy_accept: None,
+        counter: None,
         anonymous: false,
         offload: false,
         userdata: [].into(),

@@ -13,7 +13,7 @@ use penstock_conntrack::{Conntrack, Direction, Expectation, Template, Tracker, T
 use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_program::env::Decision;
 use penstock_program::expr::{CtDir, CtKey};
-use penstock_program::image::CtObject;
+use penstock_program::image::{CtObject, NewConnection};
 
 const MILLISECOND: u64 = 1_000_000;
 /// `NFPROTO_INET`.
@@ -172,20 +172,6 @@ pub(crate) fn set_zone(
     set_template(conntrack, packet, Template::default(), (zone, dir))
 }
 
-/// Gives a packet a template with a helper and a zone, as
-/// [`Env::ct_set_template`](penstock_program::Env::ct_set_template) is asked to.
-pub(crate) fn set_helper(
-    conntrack: &mut Conntrack,
-    packet: &mut Packet,
-    helper: &str,
-    zone: (u16, Option<CtDir>),
-) -> Decision {
-    let protocol = packet.transport().map(|t| t.protocol);
-    let number = protocol.and_then(|p| penstock_conntrack::helper_number(helper, p));
-    let template = Template { helper: number.unwrap_or(0), ..Template::default() };
-    set_template(conntrack, packet, template, zone)
-}
-
 fn set_template(
     conntrack: &mut Conntrack,
     packet: &mut Packet,
@@ -234,6 +220,31 @@ impl Policies {
         for number in old.into_values() {
             conntrack.remove_policy(number);
         }
+    }
+
+    /// Gives a packet the template of a new connection, as
+    /// [`Env::ct_set_template`](penstock_program::Env::ct_set_template) is asked to. A helper for
+    /// another protocol is none.
+    pub(crate) fn set_template(
+        &self,
+        conntrack: &mut Conntrack,
+        packet: &mut Packet,
+        new: &NewConnection,
+    ) -> Decision {
+        let protocol = packet.transport().map(|t| t.protocol);
+        let helper = protocol.and_then(|p| penstock_conntrack::helper_number(&new.helper, p));
+        let policy = match new.timeout.as_deref() {
+            Some(CtObject::Timeout { l4proto, values, .. }) => {
+                self.numbers.get(&(*l4proto, values.clone())).copied()
+            }
+            _ => None,
+        };
+        let template = Template {
+            helper: helper.unwrap_or(0),
+            policy: policy.unwrap_or(0),
+            ..Template::default()
+        };
+        set_template(conntrack, packet, template, (new.zone, new.dir))
     }
 
     /// What an object of connection tracking does to a packet's connection, as

@@ -2,6 +2,7 @@
 
 //! Where a packet continues, and what it takes along from stage to stage.
 
+use penstock_program::Hook;
 use penstock_wire::ipv4_options::Compiled;
 
 use crate::hooks::Protocol;
@@ -22,6 +23,8 @@ pub(crate) enum Next {
     AfterIngress,
     /// What a bridge does with a frame of its port, up to the bridge's `prerouting`.
     BridgePrerouting,
+    /// A packet has passed a hook of IP on a bridge, and the rest of the bridge's list follows.
+    BridgeAfterIp(Hook),
     /// The bridge decides where the frame goes.
     BridgeRoute,
     /// To the bridge device: `input` of the bridge.
@@ -96,6 +99,9 @@ pub(crate) struct Course {
     /// The device that a packet of the host's own was on before, 0 for none: its tunnel, or where
     /// the packet in IPsec came from (`skb->dev`). At `postrouting` it is the device of arrival.
     pub(crate) on: u32,
+    /// Where a packet was addressed to that passes `prerouting` of IP on a bridge, an IPv4 address
+    /// in the low bits.
+    pub(crate) destination: u128,
 }
 
 impl Course {

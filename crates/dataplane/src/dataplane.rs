@@ -80,7 +80,7 @@ impl Dataplane {
 
     fn of_member(net: Arc<Network>, settings: Settings, member: &Member) -> Self {
         let linked = Arc::new(Linked::default());
-        let hooks = Arc::new(Hooks::new(&net, &linked, &[]));
+        let hooks = Arc::new(Hooks::new(&net, &linked, &[], &settings));
         let state = State::new(&net, &settings, member);
         let codes = Codes::by(member.compiler());
         let packets = Packets::default();
@@ -119,7 +119,7 @@ impl Dataplane {
             conntrack.set_settings(settings);
         }
         self.state.tracking.policies.set(conntrack, &linked.ct_objects);
-        let hooks = Hooks::new(&self.net, &linked, &self.offloaded);
+        let hooks = Hooks::new(&self.net, &linked, &self.offloaded, &self.settings);
         if hooks != *self.hooks {
             // Where a held packet would continue is not where it was (nf_queue_nf_hook_drop()).
             for _ in 0..self.state.queues.clear() {
@@ -136,7 +136,7 @@ impl Dataplane {
     /// not run for what they receive.
     pub fn set_offloaded(&mut self, offloaded: Vec<(ChainIndex, u32)>) {
         self.offloaded = offloaded;
-        let hooks = Hooks::new(&self.net, &self.linked, &self.offloaded);
+        let hooks = Hooks::new(&self.net, &self.linked, &self.offloaded, &self.settings);
         if hooks != *self.hooks {
             self.hooks = Arc::new(hooks);
             self.codes.forget();
@@ -208,7 +208,7 @@ impl Dataplane {
     /// connections, and what bridges have learned, continue. Packets that waited for a neighbour
     /// leave if it is resolved now, or end without an answer; `time` is the clock's.
     pub fn set_network<S: Sink>(&mut self, net: Arc<Network>, time: u64, sink: &mut S) {
-        let hooks = Hooks::new(&net, &self.linked, &self.offloaded);
+        let hooks = Hooks::new(&net, &self.linked, &self.offloaded, &self.settings);
         if hooks != *self.hooks {
             for _ in 0..self.state.queues.clear() {
                 self.state.counters.count(DropReason::Queue);

@@ -9,7 +9,7 @@
 use std::cmp::Reverse;
 
 use penstock_jit::{self as jit, Bursts, List};
-use penstock_net::Network;
+use penstock_net::{Link, Network};
 use penstock_packet::Packet;
 use penstock_program::image::{ChainIndex, FlowtableIndex};
 use penstock_program::{Context, Hook};
@@ -17,6 +17,8 @@ use penstock_ruleset::Family;
 use penstock_ruleset::link::{Linked, LinkedBase, LinkedFlowtable};
 use penstock_ruleset::model::{BaseChain, ChainType};
 use penstock_ruleset::needs::PerFamily;
+
+use crate::settings::Settings;
 
 /// Protocol families that have lists of their own. Chains of `inet` tables are in both IP lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +93,8 @@ pub(crate) enum Stage {
     BridgeInput,
     /// As [`Stage::Confirm`]; reassembled packets are refragmented (`nf_ct_bridge_post()`).
     BridgeConfirm,
+    /// IP packets on a bridge pass the hook of IP (`br_netfilter_hooks.c`).
+    BridgeIp(Hook),
 }
 
 /// What a list does that has no chains: these stages, in this order.
@@ -116,7 +120,8 @@ impl BuiltIn {
                 | Stage::Synproxy
                 | Stage::BridgeConntrack
                 | Stage::BridgeInput
-                | Stage::BridgeConfirm => return None,
+                | Stage::BridgeConfirm
+                | Stage::BridgeIp(_) => return None,
             }
             Some(all)
         })
@@ -168,6 +173,8 @@ const CONNTRACK: i32 = -200;
 const NAT_DESTINATION: i32 = -100;
 /// `NF_IP_PRI_NAT_SRC`.
 const NAT_SOURCE: i32 = 100;
+/// `NF_BR_PRI_BRNF`.
+const BRIDGE_IP: i32 = 0;
 /// `NF_IP_PRI_CONNTRACK_CONFIRM`.
 const CONFIRM: i32 = i32::MAX;
 /// In front of it.
@@ -333,6 +340,26 @@ impl Registry {
     }
 }
 
+impl Registry {
+    /// The hooks of IP on bridges (`br_nf_ops`), if packets of any pass them: after chains of the
+    /// same priority, as if the bridges were there before the chains.
+    fn bridge_ip(&mut self, net: &Network, settings: &Settings) {
+        let of_all = settings.bridge.call_ip || settings.bridge.call_ip6;
+        let calls = |link: &Link| link.bridge().is_some_and(|b| of_all || b.call_ip || b.call_ip6);
+        if !net.links().iter().any(calls) {
+            return;
+        }
+        for (hook, priority) in [
+            (Hook::Prerouting, BRIDGE_IP),
+            (Hook::Forward, BRIDGE_IP),
+            (Hook::Input, CONFIRM),
+            (Hook::Postrouting, CONFIRM),
+        ] {
+            self.bridge_stage(hook, priority, Stage::BridgeIp(hook));
+        }
+    }
+}
+
 /// A list in the order in which packets pass it.
 fn ordered(mut list: Vec<Registered>) -> Vec<Stage> {
     list.sort_by_key(|r| (r.priority, r.order));
@@ -351,7 +378,8 @@ fn chains(list: Vec<Registered>) -> Vec<Entry> {
         | Stage::Confirm
         | Stage::BridgeConntrack
         | Stage::BridgeInput
-        | Stage::BridgeConfirm => None,
+        | Stage::BridgeConfirm
+        | Stage::BridgeIp(_) => None,
     };
     ordered(list).into_iter().filter_map(chain).collect()
 }
@@ -368,7 +396,8 @@ fn flowtables(list: Vec<Registered>) -> Vec<FlowtableIndex> {
         | Stage::Confirm
         | Stage::BridgeConntrack
         | Stage::BridgeInput
-        | Stage::BridgeConfirm => None,
+        | Stage::BridgeConfirm
+        | Stage::BridgeIp(_) => None,
     };
     ordered(list).into_iter().filter_map(flowtable).collect()
 }
@@ -390,7 +419,8 @@ fn code_entry(stage: &Stage, family: Family, ingress: bool) -> jit::Entry {
         | Stage::Confirm
         | Stage::BridgeConntrack
         | Stage::BridgeInput
-        | Stage::BridgeConfirm => jit::Entry::Stage,
+        | Stage::BridgeConfirm
+        | Stage::BridgeIp(_) => jit::Entry::Stage,
     }
 }
 
@@ -427,7 +457,12 @@ impl Hooks {
     }
 
     /// The lists of a linked generation, without chains that devices (by index) run themselves.
-    pub(crate) fn new(net: &Network, linked: &Linked, offloaded: &[(ChainIndex, u32)]) -> Self {
+    pub(crate) fn new(
+        net: &Network,
+        linked: &Linked,
+        offloaded: &[(ChainIndex, u32)],
+        settings: &Settings,
+    ) -> Self {
         let devices = net.last_index() as usize + 1;
         let mut registry = Registry {
             ingress: vec![Vec::new(); devices],
@@ -461,6 +496,7 @@ impl Hooks {
             registry.bridge_stage(Hook::Input, CONFIRM, Stage::BridgeInput);
             registry.bridge_stage(Hook::Postrouting, CONFIRM, Stage::BridgeConfirm);
         }
+        registry.bridge_ip(net, settings);
 
         let mut used = 0;
         for (slot, list) in registry.lists.iter().enumerate() {
@@ -513,6 +549,7 @@ impl Hooks {
             Some(Stage::BridgeConntrack) => "connection tracking of bridged frames",
             Some(Stage::BridgeInput) => "connections of frames for the bridge",
             Some(Stage::BridgeConfirm) => "confirmation of bridged frames",
+            Some(Stage::BridgeIp(_)) => "hook of IP on a bridge",
             None => "stage",
         };
         name.to_owned()

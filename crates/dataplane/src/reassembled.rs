@@ -7,7 +7,7 @@ use penstock_packet::Packet;
 /// How a packet was cut that was put together before routing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reassembled {
-    /// Size of its largest fragment (`frag_max_size`).
+    /// Size of its largest fragment (`frag_max_size`), 0 if that is forgotten.
     pub(crate) max_size: usize,
     /// Its fragments carry DF (`IPSKB_FRAG_PMTU`).
     pub(crate) df: bool,
@@ -45,6 +45,21 @@ impl ReassembledTable {
         self.packets.get(number as usize).copied()
     }
 
+    /// Whether the packet leaves in fragments although it need not.
+    #[inline]
+    pub(crate) fn limits(&self, packet: &Packet) -> bool {
+        packet.meta.reassembled != 0 && self.get(packet).is_none_or(|r| r.max_size != 0)
+    }
+
+    /// Forgets how long a packet's fragments were: it leaves whole where it can (`ip_rcv_core()`,
+    /// `ip6_rcv_core()`).
+    pub(crate) fn forget_size(&mut self, packet: &Packet) {
+        let number = packet.meta.reassembled.checked_sub(1);
+        if let Some(known) = number.and_then(|n| self.packets.get_mut(n as usize)) {
+            (known.max_size, known.df) = (0, false);
+        }
+    }
+
     /// Packets that are known.
     pub(crate) fn len(&self) -> usize {
         self.packets.len()
@@ -59,6 +74,11 @@ impl ReassembledTable {
 }
 
 impl Reassembled {
+    /// How long fragments may be, if that is known.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        (self.max_size != 0).then_some(self.max_size)
+    }
+
     /// The sizes in which a packet came, if all of it is still as it came and they fit into `room`:
     /// they are those in which it leaves. So many bytes are its `head`, which every fragment has.
     /// Where fragments had a shorter one, since destination options were among what was cut, the

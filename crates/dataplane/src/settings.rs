@@ -65,10 +65,27 @@ pub struct Settings {
     /// `net.ipv4.fwmark_reflect` and `net.ipv6.fwmark_reflect`: answers carry the mark of what they
     /// answer.
     pub fwmark_reflect: bool,
+    /// What packets pass on bridges.
+    pub bridge: BridgeSettings,
     /// Settings of flowtables.
     pub flow: FlowSettings,
     /// `net.netfilter.nf_conntrack_*`.
     pub conntrack: penstock_conntrack::Settings,
+}
+
+/// `net.bridge.bridge-nf-*`: packets on bridges pass the hooks of IP. The default is none, as in a
+/// kernel without br_netfilter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BridgeSettings {
+    /// `bridge-nf-call-iptables`: IPv4 packets do, on all bridges.
+    pub call_ip: bool,
+    /// `bridge-nf-call-ip6tables`: IPv6 packets do, on all bridges.
+    pub call_ip6: bool,
+    /// `bridge-nf-filter-vlan-tagged`: those with a VLAN tag do, too.
+    pub vlan_tagged: bool,
+    /// `bridge-nf-pass-vlan-input-dev`: those with a VLAN tag come in by the VLAN device on the
+    /// bridge, if there is one.
+    pub vlan_device: bool,
 }
 
 /// Settings of flowtables. Times are nanoseconds of the packet clock.
@@ -125,6 +142,7 @@ impl Default for Settings {
             host_extensions: false,
             host_stack: false,
             fwmark_reflect: false,
+            bridge: Default::default(),
             flow: Default::default(),
             conntrack: Default::default(),
         }

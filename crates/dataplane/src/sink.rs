@@ -23,6 +23,8 @@ pub struct LogRecord<'a> {
     pub input: Option<&'a Link>,
     /// Interface of departure, where the hook has one.
     pub output: Option<&'a Link>,
+    /// Ports of a bridge that a packet at a hook of IP came and leaves by, where they are known.
+    pub ports: [Option<&'a Link>; 2],
 }
 
 /// A packet that a rule gives to a queue.
@@ -56,6 +58,9 @@ pub enum Queued {
     PassedBy,
     /// It waits for [`Dataplane::verdict`](crate::Dataplane::verdict).
     Held,
+    /// It is a super-packet, and the listener wants its segments: each is queued by itself. Said of
+    /// other packets it is as if the listener had no room.
+    Cut,
 }
 
 /// What happened to a traced packet. `meta.trace_id` of the packet tells packets apart.

@@ -57,6 +57,17 @@ impl Settings {
             }
             "net.netfilter.nf_flowtable_tcp_timeout" => self.flow.tcp_timeout = seconds,
             "net.netfilter.nf_flowtable_udp_timeout" => self.flow.udp_timeout = seconds,
+            "net.bridge.bridge-nf-call-iptables" => self.bridge.call_ip = value != 0,
+            "net.bridge.bridge-nf-call-ip6tables" => self.bridge.call_ip6 = value != 0,
+            // No chain of nf_tables is at the hook that it is about, `forward` of ARP.
+            "net.bridge.bridge-nf-call-arptables" => {}
+            "net.bridge.bridge-nf-filter-vlan-tagged" => self.bridge.vlan_tagged = value != 0,
+            "net.bridge.bridge-nf-pass-vlan-input-dev" => self.bridge.vlan_device = value != 0,
+            // Packets in sessions of PPPoE pass bridges only.
+            "net.bridge.bridge-nf-filter-pppoe-tagged" if value != 0 => {
+                return Err(SysctlError::Value);
+            }
+            "net.bridge.bridge-nf-filter-pppoe-tagged" => {}
             "net.ipv4.fwmark_reflect" => self.fwmark_reflect = flag()?,
             _ => {
                 let known = name.strip_prefix("net.netfilter.").ok_or(SysctlError::Unknown)?;

@@ -8,7 +8,7 @@ use penstock_dataplane::{
     Dataplane, DropEvent, Frame, NotQueued, QueueAnswer, QueueRecord, QueueVerdict, Queued, Sink,
 };
 use penstock_net::Link;
-use penstock_packet::{Meta, Packet};
+use penstock_packet::{Gso, GsoKind, Meta, Packet};
 use penstock_program::expr::{Ct, CtKey, Expr, Queue};
 use penstock_program::{Hook, Register, Verdict};
 use penstock_ruleset::Family;
@@ -37,6 +37,9 @@ impl Sink for Listener {
     fn queue(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
         if !self.queues.contains(&record.queue) {
             return Queued::Nobody;
+        }
+        if packet.meta.gso.is_some() {
+            return Queued::Cut;
         }
         let answer = self.answer.unwrap_or(Queued::Held);
         if answer == Queued::Held {
@@ -85,6 +88,40 @@ fn queue(num: u16, bypass: bool) -> Vec<Expr> {
 fn udp() -> Vec<u8> {
     (from_wan() / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(1000, 53) / payload(b"abc"))
         .build()
+}
+
+/// As `nfqnl_enqueue_packet()` does for listeners without `NFQA_CFG_F_GSO`.
+#[test]
+fn segments_of_a_super_packet_are_queued_one_by_one() {
+    let mut path = router(NET);
+    load(&mut path, vec![Base::new(Family::Ip, "a", Hook::Forward, vec![queue(3, false)])]);
+    let frame = (from_wan()
+        / Ipv4::new("198.18.0.7", "198.18.1.7")
+        / Tcp::new(1, 2).seq(100).ack(9)
+        / payload([7; 3000]))
+    .build();
+    let gso = Gso { size: 1300, kind: GsoKind::Tcp };
+    let receive = |path: &mut Dataplane, listener: &mut Listener| {
+        let device = path.network().link_by_name("wan").unwrap().index;
+        path.receive_super(Frame { device, bytes: &frame, time: START }, gso, listener);
+        std::mem::take(&mut listener.seen.lines)
+    };
+    let mut listener = Listener::of(&[3]);
+    let queued = receive(&mut path, &mut listener);
+    assert_eq!(queued.len(), 3, "{queued:?}");
+    assert!(queued.iter().all(|line| line.starts_with("queue 3 Forward wan")), "{queued:?}");
+    let first = listener.verdict(&mut path, QueueVerdict::Accept);
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert!(first[0].starts_with("lan"), "{first:?}");
+    assert_eq!(listener.verdict(&mut path, QueueVerdict::Drop).len(), 1);
+    assert_ne!(listener.verdict(&mut path, QueueVerdict::Accept), first);
+    // Where there is no room each one passes by, or is dropped.
+    let mut listener = Listener { answer: Some(Queued::PassedBy), ..Listener::of(&[3]) };
+    assert_eq!(receive(&mut path, &mut listener).len(), 3);
+    let mut listener = Listener { answer: Some(Queued::Full), ..Listener::of(&[3]) };
+    let full = receive(&mut path, &mut listener);
+    assert_eq!(full.len(), 3);
+    assert!(full.iter().all(|line| line.starts_with("drop: ")), "{full:?}");
 }
 
 fn udp6() -> Vec<u8> {

@@ -15,6 +15,7 @@ use penstock_program::Family;
 use penstock_program::Hook;
 use penstock_program::env::Interface;
 use penstock_program::image::{ChainIndex, Image};
+use penstock_program::state::CounterState;
 use penstock_program::{Outcome, State, run};
 use penstock_testkit::program::MockEnv;
 use penstock_wire::ethernet::Mac;
@@ -89,6 +90,11 @@ fn check(rng: &mut Rng, place: AttachPoint, frames: usize, context: &str) -> boo
     states.extend(sets::states(&made.0));
     for chain in image.chains.iter_mut().take(BASES) {
         chain.policy_accept = Some(rng.u8(..4) > 0);
+        if rng.bool() {
+            let counter = Arc::new(State::Counter(CounterState::new(0, 0)));
+            states.push(counter.clone());
+            chain.policy_counter = Some(counter);
+        }
     }
     let entries: Vec<_> = (0..BASES as u32)
         .map(|c| {

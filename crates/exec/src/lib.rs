@@ -14,6 +14,7 @@
 //! | `stored` | the state file as what requests read and change |
 //! | `connections` | its connections as a table |
 //! | `service` | one client for each socket |
+//! | `ip_sets` | sets of ipset that are looked for with getsockopt(2) |
 //! | `live` | requests for the dataplane |
 //! | `watch` | hears of changes that other processes make |
 //!
@@ -29,6 +30,7 @@
 //! ```
 
 mod connections;
+mod ip_sets;
 mod live;
 mod service;
 mod stored;

@@ -11,9 +11,11 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use penstock_daemon::control::exec::Connection;
 use penstock_daemon::control::netfilter::{self, Datagram, Recipient};
-use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
-use penstock_nfnetlink::{Client, asks_for_packets};
+use penstock_launcher::{Answers, FoundIpSet, IpSetKey, Notification, Request, Service, SocketId};
+use penstock_nfnetlink::{Client, asks_for_packets, only_decides};
 use penstock_ruleset::Errno;
+
+use crate::ip_sets;
 
 /// Messages of the dataplane that are heard before programs are told of them: where much happens to
 /// connections there is always another one.
@@ -46,6 +48,8 @@ pub struct LiveService {
     groups: u32,
     /// Datagrams for single sockets.
     direct: Vec<(SocketId, Vec<u8>)>,
+    /// What members of groups have yet to be told.
+    untold: Vec<Datagram>,
     /// The network namespace; `None` for that of the process.
     namespace: Option<OwnedFd>,
 }
@@ -147,7 +151,7 @@ impl Service for LiveService {
     }
 
     fn look(&mut self, listened: u32) -> Vec<Notification> {
-        let mut told = Vec::new();
+        let mut told = std::mem::take(&mut self.untold);
         let changes = listened != self.groups;
         self.groups = listened;
         let had = self.connection.is_some();
@@ -172,6 +176,10 @@ impl Service for LiveService {
         self.sockets.insert(socket, Socket { may_change, ..Socket::default() });
     }
 
+    fn wants_name(&self, datagram: &[u8]) -> bool {
+        !only_decides(datagram)
+    }
+
     fn bind(&mut self, socket: SocketId, port: u32) {
         if let Some(socket) = self.sockets.get_mut(&socket) {
             socket.port = port;
@@ -192,24 +200,56 @@ impl Service for LiveService {
         }
     }
 
+    fn ip_set(&mut self, key: IpSetKey<'_>) -> Option<FoundIpSet> {
+        let asked = netfilter::Request {
+            port: 0,
+            receives_into: 0,
+            thread: 0,
+            name: String::new(),
+            may_change: false,
+            listened: false,
+            options: 0,
+            datagram: ip_sets::request(key),
+        };
+        let mut told = Vec::new();
+        let answered = self.connection(&mut told).and_then(|connection| connection.ask(asked));
+        // What is told meanwhile is for others.
+        let (answers, others) = match answered {
+            Ok(datagrams) => datagrams.into_iter().partition(|d| d.to == Recipient::Sender),
+            Err(_) => (Vec::new(), Vec::new()),
+        };
+        self.untold.extend(told);
+        self.untold.extend::<Vec<_>>(others);
+        let answers: Vec<_> =
+            answers.into_iter().map(|datagram: Datagram| datagram.bytes).collect();
+        ip_sets::found(&answers)
+    }
+
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers {
         let Some(socket) = self.sockets.get_mut(&socket) else { return Answers::default() };
         socket.wants_packets |= asks_for_packets(request.datagram);
-        socket.changes |= socket.may_change && penstock_nfnetlink::may_change(request.datagram);
-        let Socket { port, receives_into, options, may_change, .. } = socket;
+        let may_change = socket.may_change && request.sender.may_change;
+        socket.changes |= may_change && penstock_nfnetlink::may_change(request.datagram);
+        let Socket { port, receives_into, options, .. } = socket;
         let port = *port;
         let asked = netfilter::Request {
             port,
             receives_into: u32::try_from(*receives_into).unwrap_or(u32::MAX),
             thread: request.sender.thread,
             name: request.sender.name.clone(),
-            may_change: *may_change,
+            may_change,
             listened: request.listened != 0,
             options: *options,
             datagram: request.datagram.to_vec(),
         };
-        let mut told = Vec::new();
+        let mut told = std::mem::take(&mut self.untold);
         let answered = match self.connection(&mut told) {
+            Ok(connection)
+                if connection.longest() >= request.datagram.len()
+                    && only_decides(request.datagram) =>
+            {
+                connection.send(asked).map(|()| Vec::new()).map_err(|_| Errno::Eio)
+            }
             Ok(connection) if connection.longest() < request.datagram.len() => Err(Errno::Eperm),
             Ok(connection) => connection.ask(asked).map_err(|_| Errno::Eio),
             Err(_) => Err(Errno::Eio),

@@ -8,13 +8,14 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use penstock_launcher::{Answers, Notification, Request, Service, SocketId};
+use penstock_launcher::{Answers, FoundIpSet, IpSetKey, Notification, Request, Service, SocketId};
 use penstock_nfnetlink::{
     Backend, Client, Process, SocketOption, changes_between, connection_changes_between,
 };
 use penstock_ruleset::Generation;
 
 use crate::connections;
+use crate::ip_sets;
 use crate::stored::Stored;
 use crate::watch::Watch;
 
@@ -136,23 +137,31 @@ impl Service for StateService {
         }
     }
 
+    fn ip_set(&mut self, key: IpSetKey<'_>) -> Option<FoundIpSet> {
+        self.stored.begin_request(false).ok()?;
+        let process = Process { id: 0, name: "".into(), may_change: false };
+        let answers = Client::new(0).receive(&ip_sets::request(key), &process, &mut self.stored);
+        ip_sets::found(&answers.datagrams)
+    }
+
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers {
         let Some((client, may_change)) = self.clients.get_mut(&socket) else {
             return Answers::default();
         };
-        let changes = *may_change && penstock_nfnetlink::may_change(request.datagram);
+        let may_change = *may_change && request.sender.may_change;
+        let changes = may_change && penstock_nfnetlink::may_change(request.datagram);
         if let Err(errno) = self.stored.begin_request(changes) {
             let datagrams = client.refuse(request.datagram, errno).datagrams;
             return Answers { datagrams, ..Answers::default() };
         }
         let mut before = self.untold();
-        let Some((client, may_change)) = self.clients.get_mut(&socket) else {
+        let Some((client, _)) = self.clients.get_mut(&socket) else {
             return Answers::default();
         };
         let process = Process {
             id: request.sender.thread,
             name: request.sender.name.as_str().into(),
-            may_change: *may_change,
+            may_change,
         };
         client.set_listened(request.listened != 0);
         let answers = client.receive(request.datagram, &process, &mut self.stored);

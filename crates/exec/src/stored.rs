@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use penstock_conntrack::Conntrack;
-use penstock_nfnetlink::{Backend, Connections, Process, Refused, Show};
+use penstock_ipset::{Refused as IpSetRefused, Reply, Request};
+use penstock_nfnetlink::{Backend, Connections, IpSetTable, Process, Refused, Show};
 use penstock_ruleset::needs;
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Blame, Errno, Error, Generation, Transaction};
@@ -86,7 +87,7 @@ pub struct Stored {
     now: u64,
 }
 
-/// When connections are written.
+/// When connections and sets of ipset are written.
 ///
 /// The file is written whole, so writing it for each of many connections in a row would take time
 /// that grows with the square of their number. A change is written at once, but not before ten times
@@ -240,9 +241,14 @@ impl Stored {
         Ok(())
     }
 
-    /// Keeps changed connections: in the file, now or a little later.
+    /// Keeps changed connections.
     fn write_connections(&mut self) -> Result<(), Error> {
         self.writing.connections = true;
+        self.write_later()
+    }
+
+    /// Keeps changed connections and sets of ipset: in the file, now or a little later.
+    fn write_later(&mut self) -> Result<(), Error> {
         if self.writing.waits.is_some() {
             return Ok(());
         }
@@ -318,6 +324,19 @@ impl Backend for Stored {
         Some(table)
     }
 
+    fn ip_sets(&mut self) -> Option<&mut dyn IpSetTable> {
+        Some(self)
+    }
+
+    fn keep_ip_sets(&mut self) -> Result<(), Errno> {
+        let kept = self.lock_again().and_then(|()| self.write_later().map_err(|error| error.errno));
+        if kept.is_err() {
+            // What was read does not hold any more.
+            self.version = None;
+        }
+        kept
+    }
+
     fn keep_connections(&mut self) -> Result<(), Errno> {
         if self.table.is_none() {
             return Ok(());
@@ -330,5 +349,11 @@ impl Backend for Stored {
             self.table = None;
         }
         kept
+    }
+}
+
+impl IpSetTable for Stored {
+    fn ask(&mut self, request: Request) -> Result<Reply, IpSetRefused> {
+        self.state.ruleset.ask_ip_sets(&request, self.now)
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use penstock_program::State;
 use penstock_program::image::{ChainIndex, Image, LinkedRule, LinkedValue, Stateful};
 use penstock_program::interp::JUMP_STACK;
 use penstock_program::op::{Effect, Info, Op, Parts};
@@ -64,6 +65,11 @@ pub(crate) fn rules(image: &Image, chain: ChainIndex) -> std::ops::Range<u32> {
     image.chain(chain).map_or(0..0, |c| c.first.min(end)..c.end.min(end))
 }
 
+/// Counter of the packets that the policy of a base chain decides on.
+pub(crate) fn policy_counter(image: &Image, chain: ChainIndex) -> Option<&State> {
+    image.chain(chain)?.policy_counter.as_deref()
+}
+
 impl<'a> Analysis<'a> {
     pub(crate) fn new(image: &'a Image) -> Self {
         Analysis { image, summaries: HashMap::new(), callers: HashMap::new() }
@@ -86,6 +92,7 @@ impl<'a> Analysis<'a> {
     fn make(&mut self, chain: ChainIndex) -> Summary {
         let mut all =
             Summary { depth: Some(0), sound: true, burst_safe: true, ..Summary::default() };
+        all.needs.length = policy_counter(self.image, chain).is_some();
         for rule in &self.image.rules[range(rules(self.image, chain))] {
             all.weight = all.weight.saturating_add(1);
             let mut written = 0;

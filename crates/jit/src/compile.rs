@@ -10,12 +10,14 @@ use penstock_program::image::ChainIndex;
 use penstock_program::{Family, Image, Outcome};
 
 use crate::CompileError;
+use crate::analysis::policy_counter;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::chain::{Chains, Program, SHARED_PARAMETERS};
 use crate::compiled::{Burst, Compiled, EgressPrecheck, Frames, Functions, OnePacket};
 use crate::each::Each;
 use crate::host::Helpers;
 use crate::list::{Bursts, Entry, List, Options};
+use crate::lower;
 use crate::lowering_ctx::{Facts, Finish, Inputs, LoweringCtx, Windows};
 use crate::outcome::{self, ACCEPTED};
 use crate::perf;
@@ -327,6 +329,9 @@ impl ListCompiler<'_> {
         }
         chains.finish();
         ctx.asm.at(end);
+        if let Some(state) = policy_counter(ctx.image, chain) {
+            lower::count(ctx, state);
+        }
         policy(ctx, chain, next);
     }
 
@@ -389,7 +394,7 @@ fn call_stage(ctx: &mut LoweringCtx<'_, '_>, entry: u16, next: Block) {
     ctx.leave(value);
 }
 
-/// A base chain, by the interpreter.
+/// A base chain, by the interpreter, which counts what its policy decides on.
 fn interpret(ctx: &mut LoweringCtx<'_, '_>, chain: ChainIndex, next: Block) {
     let image = ctx.asm.long(std::ptr::from_ref(ctx.image).addr() as u64);
     let number = ctx.asm.long(chain.0.into());

@@ -13,8 +13,9 @@ use penstock_jit::{
 };
 use penstock_packet::Packet;
 use penstock_program::image::{ChainIndex, Image};
+use penstock_program::state::CounterState;
 use penstock_program::{Family, Hook};
-use penstock_program::{Outcome, run};
+use penstock_program::{Outcome, State, run};
 use penstock_testkit::program::MockEnv;
 use tables::host::Listed;
 use tables::{BASES, Made, packet};
@@ -88,8 +89,17 @@ fn check(made: &Made, rng: &mut Rng, packets: usize, lookups: bool, context: &st
     }
     // States are shared by what is linked once, so the other engine gets its own.
     let (mut other, other_states) = made.link();
-    for (mine, theirs) in other.chains.iter_mut().zip(&image.chains) {
+    // Of packets that policies decide on.
+    let (mut counters, mut other_counters) = (Vec::new(), Vec::new());
+    for (mine, theirs) in other.chains.iter_mut().zip(&mut image.chains) {
         mine.policy_accept = theirs.policy_accept;
+        if mine.policy_accept.is_some() && rng.bool() {
+            for (chain, counters) in [(mine, &mut other_counters), (theirs, &mut counters)] {
+                let counter = Arc::new(State::Counter(CounterState::new(0, 0)));
+                counters.push(counter.clone());
+                chain.policy_counter = Some(counter);
+            }
+        }
     }
     if lookups {
         other.force_lookups(8);
@@ -123,6 +133,14 @@ fn check(made: &Made, rng: &mut Rng, packets: usize, lookups: bool, context: &st
         assert_eq!(outside.queries, other_outside.queries, "{}", told());
     }
     assert_eq!(made.values(&states), made.values(&other_states), "{context}\n{made}");
+    let [counted, other_counted] = [&counters, &other_counters].map(|all| {
+        let counted = all.iter().map(|state| match &**state {
+            State::Counter(counter) => counter.read(),
+            _ => unreachable!("only counters are made"),
+        });
+        counted.collect::<Vec<_>>()
+    });
+    assert_eq!(counted, other_counted, "{context}\n{made}");
     let chains: usize =
         lists.iter().flat_map(|l| &l.entries).filter(|e| **e != Entry::Stage).count();
     // Once for single packets, once for bursts.

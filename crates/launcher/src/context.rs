@@ -2,16 +2,18 @@
 
 //! What all trapped calls need.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::filter::Range;
-use crate::notify::{Call, Listener, Outcome};
+use crate::notify::{Call, Gone, Listener, Outcome};
+use crate::rights;
 use crate::sockets::{OWN, Socket, Sockets};
 use crate::sys::{Errno, check, owned};
-use crate::task::{Task, open_proc};
+use crate::task::{Known, Task, open_proc};
 
 /// What all trapped calls need.
 pub(crate) struct Context {
@@ -28,6 +30,8 @@ pub(crate) struct Context {
     /// Listener, services and sockets (epoll(7)): the number of an event is the socket's inode,
     /// [`LISTENER`], or that of [`service_event`].
     pub events: OwnedFd,
+    /// By thread: what is known of those that have called.
+    known: Mutex<HashMap<u32, Known>>,
     sockets: Mutex<Sockets>,
 }
 
@@ -47,6 +51,8 @@ fn service_event(space: u64) -> u64 {
 pub(crate) fn service_of(event: u64) -> Option<u64> {
     (LAST_SERVICE..=SERVICES).contains(&event).then(|| SERVICES - event)
 }
+/// Threads that are known at most: each has two descriptors.
+const MOST_KNOWN: usize = 64;
 /// Events of a socket: the program sends without a trapped call, or has closed its end.
 const USUAL: u32 = (libc::EPOLLIN | libc::EPOLLRDHUP) as u32;
 
@@ -82,6 +88,8 @@ impl Context {
         let name = std::fs::read_link("/proc/self/ns/net")?;
         // SAFETY: no pointers.
         let events = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }.into())?;
+        let mut sockets = sockets;
+        sockets.set_owners(rights::owners(&namespace));
         let context = Context {
             listener,
             proc,
@@ -89,6 +97,7 @@ impl Context {
             _namespace: namespace.into(),
             range,
             events,
+            known: Mutex::default(),
             sockets: Mutex::new(sockets),
         };
         let listener = context.listener.as_raw_fd();
@@ -106,6 +115,34 @@ impl Context {
             )?;
         }
         Ok(context)
+    }
+
+    /// The caller of a call on a descriptor, and the inode of the socket that it is; `None` for
+    /// anything else.
+    ///
+    /// # Errors
+    /// The call has ended.
+    pub(crate) fn caller(&self, call: &Call) -> std::result::Result<(Task, Option<u64>), Gone> {
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get(&call.thread) {
+            let task = Task::of(known.clone(), call);
+            // Another thread has the number after this one has ended; then it has no descriptors.
+            if let Some(inode) = task.socket_inode(call.int(0)) {
+                return Ok((task, Some(inode)));
+            }
+        }
+        let task = Task::new(&self.proc, &self.listener, call)?;
+        if all.len() >= MOST_KNOWN {
+            all.clear();
+        }
+        all.insert(call.thread, task.known());
+        let inode = task.socket_inode(call.int(0));
+        Ok((task, inode))
+    }
+
+    /// Forgets what is known of threads: some may have ended.
+    pub(crate) fn forget_callers(&self) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// The number of a thread's network namespace; `None` if the kernel answers there.

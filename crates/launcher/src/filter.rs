@@ -3,12 +3,17 @@
 //! The seccomp filter of the command: classic BPF over `struct seccomp_data` (seccomp(2)).
 //!
 //! It reports `socket(AF_NETLINK, *, NETLINK_NETFILTER)` and the calls on descriptors of a
-//! [`Range`] of numbers to the supervisor, and allows everything else. It is no sandbox.
+//! [`Range`] of numbers to the supervisor, and `getsockopt(*, SOL_IP, SO_IP_SET)`, and allows
+//! everything else. It is no sandbox.
 
 use std::ops::RangeInclusive;
 
 use libc::{c_long, sock_filter};
 use penstock_bpf::seccomp::{ARCH, answer, arch, argument, jump, number};
+
+/// The option of level `SOL_IP` by which programs look for sets of ipset
+/// (`linux/netfilter/ipset/ip_set.h`).
+pub(crate) const SO_IP_SET: i32 = 83;
 
 /// Numbers of descriptors that the supervisor gives to its sockets. The filter cannot see what a
 /// descriptor is, so it goes by the number.
@@ -90,6 +95,15 @@ pub(crate) fn program(range: &Range) -> Vec<sock_filter> {
         answer(REPORT),
         answer(ALLOW),
     ]);
+    program.extend([
+        jump(libc::BPF_JEQ, libc::SYS_getsockopt as u32, 0, 6),
+        argument(1),
+        jump(libc::BPF_JEQ, libc::SOL_IP as u32, 0, 3),
+        argument(2),
+        jump(libc::BPF_JEQ, SO_IP_SET as u32, 0, 1),
+        answer(REPORT),
+        number(),
+    ]);
     let calls = ON_SOCKETS.len() as u8;
     for (n, call) in (0..).zip(ON_SOCKETS) {
         program.push(jump(libc::BPF_JEQ, call as u32, calls - n, 0));
@@ -158,6 +172,16 @@ mod tests {
         }
         for call in [libc::SYS_openat, libc::SYS_close, libc::SYS_ppoll, libc::SYS_execve] {
             assert_eq!(run(&program, native, call as u32, [900, 0, 0, 0, 0, 0]), ALLOW);
+        }
+    }
+
+    #[test]
+    fn requests_for_sets_of_ipset_are_reported_on_all_sockets() {
+        let program = program(&(900..=1023));
+        let get = libc::SYS_getsockopt as u32;
+        for (level, option, expected) in [(0, 83, REPORT), (0, 82, ALLOW), (1, 83, ALLOW)] {
+            let arguments = [3, level, option, 0, 0, 0];
+            assert_eq!(run(&program, ARCH, get, arguments), expected, "{level} {option}");
         }
     }
 

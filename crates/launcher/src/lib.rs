@@ -19,6 +19,7 @@
 //! | `calls` | what each call does |
 //! | `sockets` | the supervisor's end of sockets |
 //! | `task`, `notify` | memory and descriptors of a program; notifications |
+//! | `rights` | who may administer a network namespace |
 //!
 //! ```no_run
 //! use penstock_launcher::{Service, launch};
@@ -40,6 +41,7 @@ mod context;
 mod filter;
 mod launch;
 mod notify;
+mod rights;
 mod service;
 mod sockets;
 mod supervisor;
@@ -47,4 +49,6 @@ mod sys;
 mod task;
 
 pub use launch::{Error, launch};
-pub use service::{Answers, Notification, Request, Sender, Service, SocketId};
+pub use service::{
+    Answers, FoundIpSet, IpSetKey, Notification, Request, Sender, Service, SocketId,
+};

@@ -12,6 +12,11 @@ use crate::sys::{Errno, check};
 /// Bytes that are kept for structures of kernels that have longer ones.
 const ROOM: usize = 512;
 
+/// `SECCOMP_IOCTL_NOTIF_SET_FLAGS` (`linux/seccomp.h`, Linux 6.6).
+const SET_FLAGS: c_ulong = 0x4008_2104;
+/// `SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP`
+const SYNC_WAKE_UP: c_ulong = 1;
+
 /// A system call that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
@@ -83,9 +88,14 @@ impl Listener {
         };
         // SAFETY: the structure lives through the call, which only reads it.
         match unsafe { listener.ioctl(libc::SECCOMP_IOCTL_NOTIF_ADDFD as c_ulong, &probe) } {
-            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(listener),
-            _ => Err(io::Error::other("the kernel is older than Linux 5.14")),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => {}
+            _ => return Err(io::Error::other("the kernel is older than Linux 5.14")),
         }
+        // Either the program runs or the supervisor: they take turns on one processor. Kernels
+        // before Linux 6.6 wake the other one on any.
+        // SAFETY: a number, and no pointer.
+        unsafe { libc::ioctl(listener.as_raw_fd(), SET_FLAGS as _, SYNC_WAKE_UP) };
+        Ok(listener)
     }
 
     /// # Safety

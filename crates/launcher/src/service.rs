@@ -17,6 +17,11 @@ pub struct Sender {
     pub thread: u32,
     /// Name as in `/proc/PID/comm`; empty where the datagram came without a trapped call.
     pub name: String,
+    /// Whether it may administer the socket's network namespace: it has `CAP_NET_ADMIN` in a user
+    /// namespace that owns it, or the supervisor has not and is of the same user. The kernel wants
+    /// that of who opened the socket ([`Service::open`]) and of who sends. True where the datagram
+    /// came without a trapped call.
+    pub may_change: bool,
 }
 
 /// A datagram that a program sends.
@@ -50,6 +55,26 @@ pub struct Answers {
     pub datagrams: Vec<Vec<u8>>,
     /// For all other sockets that are members of the groups.
     pub notifications: Vec<Notification>,
+}
+
+/// What a set of ipset is looked for by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpSetKey<'a> {
+    /// Its name.
+    Name(&'a str),
+    /// Its number.
+    Index(u16),
+}
+
+/// A set of ipset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundIpSet {
+    /// Its number, if it was looked for by name.
+    pub index: u16,
+    /// `NFPROTO_*` of its elements, if it was looked for by name.
+    pub family: u8,
+    /// Its name, if it was looked for by number.
+    pub name: String,
 }
 
 /// What answers instead of the kernel. All calls come from one thread at a time, and clients wait
@@ -98,8 +123,14 @@ pub trait Service: Send {
         None
     }
 
-    /// A program has opened a socket. `may_change` says whether it has `CAP_NET_ADMIN` or is of the
-    /// supervisor's user; otherwise what it asks for may change nothing.
+    /// Whether [`Sender::name`] is needed for a datagram.
+    fn wants_name(&self, datagram: &[u8]) -> bool {
+        let _ = datagram;
+        true
+    }
+
+    /// A program has opened a socket. `may_change` is about it as [`Sender::may_change`] is about
+    /// who sends; otherwise what is asked for may change nothing.
     fn open(&mut self, socket: SocketId, may_change: bool);
 
     /// A socket has a port id, as `getsockname(2)` gives it: this comes before its first datagram.
@@ -112,6 +143,13 @@ pub trait Service: Send {
     /// A program receives into a buffer of so many bytes. The kernel makes datagrams of dumps as
     /// long as the longest buffer so far.
     fn receives_into(&mut self, socket: SocketId, bytes: usize);
+
+    /// A program that may change anything looks for a set of ipset with `getsockopt(2)`; `None` if
+    /// there is none.
+    fn ip_set(&mut self, key: IpSetKey<'_>) -> Option<FoundIpSet> {
+        let _ = key;
+        None
+    }
 
     /// A program sends a datagram. It finds all answers when its call returns.
     fn receive(&mut self, socket: SocketId, request: &Request<'_>) -> Answers;

@@ -8,11 +8,13 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::address::Address;
 use crate::notify::{Call, Outcome};
+use crate::rights;
 use crate::service::{Answers, Notification, Request, Sender, Service, SocketId};
 use crate::sys::{self, Errno, check};
 
@@ -94,12 +96,20 @@ pub(crate) struct Socket {
     pub peer: Address,
     /// Options.
     pub flags: Flags,
+    /// User namespaces that own its network namespace, and those around them: their inodes.
+    pub owners: Arc<[u64]>,
+    /// Bytes of its buffer for datagrams that it sends, if the program has made it smaller.
+    pub send_buffer: Option<usize>,
+    /// Bytes of its buffer for datagrams that it receives, if the program has made it smaller.
+    pub receive_buffer: Option<usize>,
     /// An error that the next receive returns, 0 for none.
     pub error: Errno,
     /// A send that may be made again.
     pub unanswered: Option<Unanswered>,
     backlog: VecDeque<Datagram>,
     backlog_bytes: usize,
+    /// Bytes of answers since the program has last received something.
+    answered: usize,
     /// Groups of the datagrams in the pair's buffer.
     buffered_groups: VecDeque<u32>,
 }
@@ -117,6 +127,23 @@ impl Socket {
     /// Whether datagrams wait for room in the buffer.
     pub(crate) fn has_backlog(&self) -> bool {
         !self.backlog.is_empty()
+    }
+
+    /// Queues an answer. Acknowledgements and errors that a buffer has no room for are lost, as
+    /// the kernel loses them if the program has made it small; dumps wait.
+    fn answer(&mut self, datagram: Datagram) {
+        /// `NLM_F_MULTI` in the lower byte of `nlmsg_flags`.
+        const MULTI: u8 = 2;
+        let waits = datagram.bytes.get(6).is_some_and(|flags| flags & MULTI != 0);
+        match self.receive_buffer {
+            Some(room) if !waits && self.answered + datagram.cost() > room => {
+                self.error = libc::ENOBUFS;
+            }
+            _ => {
+                self.answered += datagram.cost();
+                self.queue(datagram);
+            }
+        }
     }
 
     fn queue(&mut self, datagram: Datagram) {
@@ -198,6 +225,7 @@ impl Socket {
             self.buffered_groups.pop_front()
         };
         if !peek {
+            self.answered = 0;
             self.refill();
         }
         let bytes = scratch.get(..len).unwrap_or_default().to_vec();
@@ -256,6 +284,8 @@ struct Space {
     /// `None` for the launcher's own.
     namespace: Option<(String, OwnedFd)>,
     service: Box<dyn Service>,
+    /// See [`Socket::owners`].
+    owners: Arc<[u64]>,
     /// The next port id of a socket that gets any.
     rover: u32,
 }
@@ -276,7 +306,8 @@ pub(crate) struct Sockets {
 impl Sockets {
     /// None yet, and at most so many.
     pub(crate) fn new(service: Box<dyn Service>, most: usize) -> Self {
-        let own = Space { namespace: None, service, rover: FIRST_ROVER };
+        let owners = Arc::default();
+        let own = Space { namespace: None, service, owners, rover: FIRST_ROVER };
         Sockets {
             sockets: HashMap::new(),
             spaces: BTreeMap::from([(OWN, own)]),
@@ -300,6 +331,12 @@ impl Sockets {
         }
     }
 
+    /// What answers a socket.
+    pub(crate) fn service_of(&mut self, inode: u64) -> Option<&mut dyn Service> {
+        let space = self.sockets.get(&inode)?.space;
+        self.service(space)
+    }
+
     /// The number of a network namespace by its name.
     pub(crate) fn space_named(&self, name: &str) -> Option<u64> {
         let is_it = |space: &Space| space.namespace.as_ref().is_some_and(|(own, _)| own == name);
@@ -321,9 +358,22 @@ impl Sockets {
         let watched = service.start().ok()?.map(|watched| watched.as_raw_fd());
         let number = self.next_space;
         self.next_space += 1;
+        let owners = rights::owners(&namespace).into();
         let namespace = Some((name, namespace));
-        self.spaces.insert(number, Space { namespace, service, rover: FIRST_ROVER });
+        self.spaces.insert(number, Space { namespace, service, owners, rover: FIRST_ROVER });
         Some((number, watched))
+    }
+
+    /// User namespaces that own a network namespace, and those around them.
+    pub(crate) fn owners(&self, space: u64) -> Arc<[u64]> {
+        self.spaces.get(&space).map_or_else(Arc::default, |space| space.owners.clone())
+    }
+
+    /// Says which user namespaces own the launcher's own network namespace.
+    pub(crate) fn set_owners(&mut self, owners: Vec<u64>) {
+        if let Some(space) = self.spaces.get_mut(&OWN) {
+            space.owners = owners.into();
+        }
     }
 
     /// Forgets a network namespace that has no sockets.
@@ -358,7 +408,7 @@ impl Sockets {
                     .into(),
                 )?;
             }
-            Ok((inode(program_end.as_fd())?, sys::cookie(&program_end)?))
+            Ok((sys::inode(&program_end)?, sys::cookie(&program_end)?))
         };
         let (inode, id) = made().map_err(|e| sys::errno(&e))?;
         let socket = Socket {
@@ -371,10 +421,14 @@ impl Sockets {
             groups: 0,
             peer: Address::default(),
             flags: Flags::default(),
+            owners: self.owners(space),
+            send_buffer: None,
+            receive_buffer: None,
             error: 0,
             unanswered: None,
             backlog: VecDeque::new(),
             backlog_bytes: 0,
+            answered: 0,
             buffered_groups: VecDeque::new(),
         };
         self.service(space).ok_or(libc::ENFILE)?.open(id, may_change);
@@ -474,7 +528,7 @@ impl Sockets {
             self.touched.push(inode);
         }
         for bytes in datagrams {
-            socket.queue(Datagram { group: 0, bytes });
+            socket.answer(Datagram { group: 0, bytes });
         }
         self.notify(space, Some(inode), notifications);
         Ok(())
@@ -636,12 +690,4 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
         };
     }
     Ok((own, other))
-}
-
-fn inode(fd: BorrowedFd<'_>) -> io::Result<u64> {
-    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
-    // SAFETY: room for the structure, which the call fills.
-    check(unsafe { libc::fstat(fd.as_raw_fd(), stat.as_mut_ptr()) }.into())?;
-    // SAFETY: integers, which the call has filled.
-    Ok(unsafe { stat.assume_init() }.st_ino)
 }

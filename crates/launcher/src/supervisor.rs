@@ -113,10 +113,13 @@ impl Shared {
     /// Carries out calls while it is this thread's turn.
     fn serve(&self, watch: &Thread, turn: u64) {
         let mut scratch = vec![0; SCRATCH];
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 16];
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         while self.is_turn(turn) {
             let many = self.wait(&mut events);
             self.context.sockets().wake(Instant::now());
+            // A program that has closed a socket may have opened another one since: in the list of
+            // what is ready the calls may come first.
+            events[..many].sort_by_key(|event| { event.u64 } == LISTENER);
             for event in &events[..many] {
                 let (number, seen) = (event.u64, event.events as i32);
                 self.busy(watch);
@@ -183,6 +186,7 @@ impl Shared {
             context.wait_for_room(inode);
         }
         if seen & (libc::EPOLLHUP | libc::EPOLLRDHUP | libc::EPOLLERR) != 0 {
+            context.forget_callers();
             let waiting = context.sockets().close(inode);
             for call in waiting {
                 context.answer(&call, Outcome::Error(libc::EBADF));

@@ -63,3 +63,12 @@ pub(crate) fn socket_option<T: Copy + Default>(
 pub(crate) fn cookie(socket: &impl AsRawFd) -> io::Result<u64> {
     socket_option(socket, libc::SOL_SOCKET, SO_COOKIE)
 }
+
+/// The inode of what a descriptor is open on.
+pub(crate) fn inode(file: &impl AsRawFd) -> io::Result<u64> {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::zeroed();
+    // SAFETY: room for the structure, which the call fills.
+    check(unsafe { libc::fstat(file.as_raw_fd(), stat.as_mut_ptr()) }.into())?;
+    // SAFETY: integers, which the call has filled.
+    Ok(unsafe { stat.assume_init() }.st_ino)
+}

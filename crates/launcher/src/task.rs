@@ -12,8 +12,10 @@ use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::{Arc, OnceLock};
 
 use crate::notify::{Call, Gone, Listener};
+use crate::rights;
 use crate::sys::{Errno, check, owned};
 
 /// Most parts of a message (`UIO_MAXIOV`).
@@ -24,15 +26,35 @@ const PIDFD_THREAD: i32 = libc::O_EXCL;
 /// A part of a buffer in the thread's memory: address and length.
 pub(crate) type Part = (u64, u64);
 
+/// What stays as it is while a thread lives.
+#[derive(Clone)]
+pub(crate) struct Known {
+    /// `/proc/TID`: names below it are those of this thread, however often its number is used. They
+    /// are not there any more after it has ended.
+    folder: Arc<OwnedFd>,
+    /// `pidfd_open(2)`.
+    process: Arc<OnceLock<OwnedFd>>,
+}
+
 /// A thread that waits in a system call.
 pub(crate) struct Task {
-    /// `/proc/TID`: names below it are those of this thread, however often its number is used.
-    folder: OwnedFd,
+    known: Known,
     thread: u32,
     memory: Option<File>,
 }
 
 impl Task {
+    /// The caller of a call, if it is a thread that is known; otherwise all that is asked of it
+    /// fails.
+    pub(crate) fn of(known: Known, call: &Call) -> Self {
+        Task { known, thread: call.thread, memory: None }
+    }
+
+    /// What can be used for later calls of the thread.
+    pub(crate) fn known(&self) -> Known {
+        self.known.clone()
+    }
+
     /// The caller of a call.
     ///
     /// # Errors
@@ -49,14 +71,15 @@ impl Task {
         if !listener.is_waiting(call) {
             return Err(Gone);
         }
-        Ok(Task { folder, thread: call.thread, memory: None })
+        let known = Known { folder: Arc::new(folder), process: Arc::default() };
+        Ok(Task::of(known, call))
     }
 
     fn open(&self, name: &str, flags: i32) -> io::Result<File> {
         let name = CString::new(name)?;
         // SAFETY: a string with its end.
         let fd = unsafe {
-            libc::openat(self.folder.as_raw_fd(), name.as_ptr(), flags | libc::O_CLOEXEC)
+            libc::openat(self.known.folder.as_raw_fd(), name.as_ptr(), flags | libc::O_CLOEXEC)
         };
         owned(fd.into()).map(File::from)
     }
@@ -68,7 +91,7 @@ impl Task {
         // SAFETY: a string with its end; room for as many bytes as is said.
         let len = unsafe {
             libc::readlinkat(
-                self.folder.as_raw_fd(),
+                self.known.folder.as_raw_fd(),
                 name.as_ptr(),
                 text.as_mut_ptr().cast(),
                 text.len(),
@@ -120,17 +143,23 @@ impl Task {
         self.status("NStgid")?.split_whitespace().next_back()?.parse().ok()
     }
 
-    /// Whether the thread may administer networks (`CAP_NET_ADMIN`), or is the supervisor's user.
-    pub(crate) fn may_administer(&self) -> bool {
-        /// `CAP_NET_ADMIN`
-        const NET_ADMIN: u64 = 1 << 12;
-        let effective = self.status("CapEff").and_then(|set| u64::from_str_radix(&set, 16).ok());
+    /// Whether the thread may administer a network namespace: it has `CAP_NET_ADMIN` in one of the
+    /// user namespaces that own it (capabilities(7), `ns_capable()`). If the supervisor itself has
+    /// not, its user may.
+    pub(crate) fn may_administer(&self, listener: &Listener, call: &Call, owners: &[u64]) -> bool {
+        let own = || self.link("ns/user")?.strip_prefix("user:[")?.strip_suffix(']')?.parse().ok();
+        if rights::administers(self.thread) && own().is_some_and(|own| owners.contains(&own)) {
+            // Only now it is certain that the capabilities are the caller's.
+            return listener.is_waiting(call);
+        }
+        if rights::administers(0) {
+            return false;
+        }
         // Real, effective, saved, of the file system.
         let user = self.status("Uid");
         let user = user.and_then(|ids| ids.split_whitespace().nth(1)?.parse::<u32>().ok());
         // SAFETY: no pointers.
-        let own = unsafe { libc::geteuid() };
-        effective.is_some_and(|set| set & NET_ADMIN != 0) || user == Some(own)
+        user == Some(unsafe { libc::geteuid() })
     }
 
     /// A copy of a descriptor of the thread. To be dropped soon: it hides that the program has
@@ -148,14 +177,20 @@ impl Task {
             // SAFETY: no pointers.
             owned(unsafe { libc::syscall(libc::SYS_pidfd_open, process, flags) })
         };
-        let process = open(self.thread, PIDFD_THREAD).or_else(|_| {
-            let process = self.status("Tgid").and_then(|id| id.parse().ok());
-            open(process.ok_or(io::ErrorKind::NotFound)?, 0)
-        });
-        let process = process.map_err(|_| libc::EBADF)?;
-        if !listener.is_waiting(call) {
-            return Err(libc::EBADF);
-        }
+        let opened = || {
+            let process = open(self.thread, PIDFD_THREAD).or_else(|_| {
+                let process = self.status("Tgid").and_then(|id| id.parse().ok());
+                open(process.ok_or(io::ErrorKind::NotFound)?, 0)
+            });
+            process.ok().filter(|_| listener.is_waiting(call)).ok_or(libc::EBADF)
+        };
+        let process = match self.known.process.get() {
+            Some(process) => process,
+            None => {
+                let process = opened()?;
+                self.known.process.get_or_init(|| process)
+            }
+        };
         // SAFETY: no pointers.
         owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), fd, 0) })
             .map_err(|e| crate::sys::errno(&e))

@@ -32,6 +32,10 @@ pub struct Bridge {
     pub learn_link_local: bool,
     /// How multicast memberships are learned.
     pub snooping: Snooping,
+    /// IPv4 packets pass the hooks of IP (`nf_call_iptables`).
+    pub call_ip: bool,
+    /// IPv6 packets pass the hooks of IP (`nf_call_ip6tables`).
+    pub call_ip6: bool,
     /// Indices of the ports in the order in which frames are flooded: the last that was added comes
     /// first.
     pub ports: Vec<u32>,
@@ -51,6 +55,8 @@ impl Default for Bridge {
             learned_limit: 0,
             learn_link_local: true,
             snooping: Snooping::default(),
+            call_ip: false,
+            call_ip6: false,
             ports: Vec::new(),
             mtu_set: false,
         }

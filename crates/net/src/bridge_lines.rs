@@ -27,7 +27,6 @@ fn only(w: &mut Words<'_>, word: &str, value: &str, why: &str) -> Done {
 /// What follows `type bridge`. Returns the default VLAN where it is to change.
 pub(crate) fn bridge_words(w: &mut Words<'_>, bridge: &mut Bridge) -> Result<Option<u16>, String> {
     const NO_TREE: &str = "there is no spanning tree";
-    const NO_BR_NETFILTER: &str = "frames of bridges do not pass IP hooks";
     let mut pvid = None;
     while let Some(word) = w.next() {
         match word {
@@ -52,8 +51,11 @@ pub(crate) fn bridge_words(w: &mut Words<'_>, bridge: &mut Bridge) -> Result<Opt
                 w.number::<u32>()?;
             }
             "stp_state" => only(w, word, "0", NO_TREE)?,
-            "nf_call_iptables" | "nf_call_ip6tables" | "nf_call_arptables" => {
-                only(w, word, "0", NO_BR_NETFILTER)?;
+            "nf_call_iptables" => bridge.call_ip = w.number::<u8>()? != 0,
+            "nf_call_ip6tables" => bridge.call_ip6 = w.number::<u8>()? != 0,
+            // No chain of nf_tables is at the hook that it is about, `forward` of ARP.
+            "nf_call_arptables" => {
+                w.number::<u8>()?;
             }
             "group_address" => return Err(format!("\"{word}\" is not supported: {NO_TREE}")),
             "vlan_stats_enabled" | "vlan_stats_per_port" | "mst_enabled" | "fdb_local_vlan_0" => {

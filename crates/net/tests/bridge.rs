@@ -131,10 +131,6 @@ fn impossible_bridge_lines_are_refused() {
         ("link set br0 type bridge mcast_router 3", "\"mcast_router 3\" is not supported"),
         ("link set one type bridge_slave mcast_router 3", "\"mcast_router 3\" is not supported"),
         ("link set br0 type bridge mcast_what 1", "unknown word \"mcast_what\""),
-        (
-            "link set br0 type bridge nf_call_iptables 1",
-            "\"nf_call_iptables 1\" is not supported: frames of bridges do not pass IP hooks",
-        ),
         ("link set br0 type bridge vlan_default_pvid 4095", "4095 is not a VLAN id"),
         ("link set br0 type bridge foo 1", "unknown word \"foo\""),
         ("link set br0 type bridge ageing_time", "\"ageing_time\" needs a value"),

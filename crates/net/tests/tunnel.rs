@@ -88,6 +88,35 @@ fn bad_tunnel_lines_are_refused_with_a_message() {
             "a group of hosts as \"remote\" or \"local\" is not supported",
         ),
         (
+            "link add t type ip6tnl remote ff05::9",
+            "a group of hosts as \"remote\" or \"local\" is not supported",
+        ),
+        (
+            "link add t type sit local 255.255.255.255",
+            "a group of hosts as \"remote\" or \"local\" is not supported",
+        ),
+        (
+            "link add t type gre remote 198.18.0.3 local 198.18.0.1 key 5",
+            "link type \"gre\" is not supported yet",
+        ),
+        (
+            "link add t address 02:00:00:00:00:01 type gretap remote 198.18.0.3",
+            "link type \"gretap\" is not supported yet",
+        ),
+        ("link add t type ip6gre remote 2001:db8::2", "link type \"ip6gre\" is not supported yet"),
+        (
+            "link add t type vxlan id 42 group 239.1.1.1 dev wan dstport 4789",
+            "link type \"vxlan\" is not supported yet",
+        ),
+        (
+            "link add name t type geneve id 7 remote 198.18.0.3",
+            "link type \"geneve\" is not supported yet",
+        ),
+        (
+            "-6 tunnel add t mode ip6gre remote 2001:db8::2 local 2001:db8::1",
+            "tunnels of mode \"ip6gre\" are not supported yet",
+        ),
+        (
             "link add t type ipip remote 198.18.0.3 mode ip6ip",
             "Cannot guess tunnel mode: \"ip6ip\"",
         ),

@@ -62,6 +62,8 @@ fn bridge(data: Attributes<'_>) -> Bridge {
     const FILTERING: u16 = 7;
     const PROTOCOL: u16 = 8;
     const GROUP_FORWARD: u16 = 9;
+    const NF_CALL_IPTABLES: u16 = 36;
+    const NF_CALL_IP6TABLES: u16 = 37;
     const DEFAULT_PVID: u16 = 39;
     let mut bridge = Bridge::default();
     if let Some(ageing) = data.u32(AGEING) {
@@ -72,6 +74,8 @@ fn bridge(data: Attributes<'_>) -> Bridge {
     bridge.group_forward = data.u16(GROUP_FORWARD).unwrap_or(0);
     bridge.default_pvid = data.u16(DEFAULT_PVID).unwrap_or(1);
     bridge.snooping = snooping(data);
+    bridge.call_ip = data.u8(NF_CALL_IPTABLES).is_some_and(|on| on != 0);
+    bridge.call_ip6 = data.u8(NF_CALL_IP6TABLES).is_some_and(|on| on != 0);
     bridge
 }
 

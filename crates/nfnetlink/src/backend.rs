@@ -5,11 +5,13 @@
 use std::sync::Arc;
 
 use penstock_conntrack::Conntrack;
+use penstock_ipset::{Refused as IpSetRefused, Reply, Request};
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::transaction::Applied;
 use penstock_ruleset::{Change, Errno, Error, Generation, Ruleset, Transaction};
 
 use crate::connections::Connections;
+use crate::ipset::IpSetTable;
 use crate::packets::PacketListeners;
 use crate::process::Process;
 
@@ -72,6 +74,21 @@ pub trait Backend {
         None
     }
 
+    /// The sets of ipset that requests read and change. Without them the subsystem is refused with
+    /// `EINVAL`, as by a kernel without it.
+    fn ip_sets(&mut self) -> Option<&mut dyn IpSetTable> {
+        None
+    }
+
+    /// Keeps what the requests of a datagram have changed of the sets of ipset: they are not
+    /// answered before.
+    ///
+    /// # Errors
+    /// The reason, where the sets stay as they were before the datagram.
+    fn keep_ip_sets(&mut self) -> Result<(), Errno> {
+        Ok(())
+    }
+
     /// What listens to packets of queues and logs. Without it the subsystems for packets are refused
     /// with `EINVAL`, as by a kernel without them.
     fn packets(&mut self) -> Option<&mut dyn PacketListeners> {
@@ -125,5 +142,15 @@ impl Backend for Local {
 
     fn connections(&mut self) -> Option<&mut dyn Connections> {
         self.connections.as_mut().map(|table| table as &mut dyn Connections)
+    }
+
+    fn ip_sets(&mut self) -> Option<&mut dyn IpSetTable> {
+        Some(self)
+    }
+}
+
+impl IpSetTable for Local {
+    fn ask(&mut self, request: Request) -> Result<Reply, IpSetRefused> {
+        self.ruleset.ask_ip_sets(&request, self.now)
     }
 }

@@ -3,8 +3,10 @@
 //! Batches: messages between `NFNL_MSG_BATCH_BEGIN` and `NFNL_MSG_BATCH_END`, which count together
 //! or not at all (`nfnetlink_rcv_batch()`).
 
+use std::sync::Arc;
+
 use penstock_ruleset::transaction::Applied;
-use penstock_ruleset::{Change, Errno, Error, Generation, Transaction};
+use penstock_ruleset::{Change, Errno, Error, Generation, Table, Transaction};
 
 use crate::message::{Check, Failure, MIN_TYPE, Message, Policy, acknowledge, flags};
 use crate::nf_tables::{self, Batch, Event, GROUP, SUBSYSTEM, Stamp, Told};
@@ -278,7 +280,13 @@ fn notification(datagram: Vec<u8>) -> Notification {
 /// What the members of groups are told of a ruleset that another process has changed, at a time of
 /// the packet clock in nanoseconds. It is not known who did that: process id 0, without a name.
 pub fn changes_between(before: &Generation, after: &Generation, now: u64) -> Vec<Notification> {
-    if before.id == after.id {
+    let same = |(a, b): (&Arc<Table>, &Arc<Table>)| Arc::ptr_eq(a, b);
+    let (old, new) = (&before.tables, &after.tables);
+    if before.id == after.id
+        || !Arc::ptr_eq(&before.globals, &after.globals)
+            && old.len() == new.len()
+            && old.iter().zip(new).all(same)
+    {
         return Vec::new();
     }
     let stamp = Stamp { sequence: 0, port: 0, generation: after.id };
@@ -302,6 +310,8 @@ fn notifications(messages: &[Vec<u8>], stamp: Stamp, by: &Process) -> Vec<Notifi
 pub struct Teller {
     stamp: Stamp,
     told: Told,
+    /// There were changes of tables: of others nobody is told.
+    of_tables: bool,
 }
 
 impl Teller {
@@ -309,7 +319,7 @@ impl Teller {
     /// nanoseconds.
     pub fn new(generation: u32, now: u64) -> Self {
         let stamp = Stamp { sequence: 0, port: 0, generation };
-        Teller { stamp, told: Told::new(stamp, now) }
+        Teller { stamp, told: Told::new(stamp, now), of_tables: false }
     }
 
     /// Applies a change to a copy of the ruleset, and notes what is told of it.
@@ -317,11 +327,15 @@ impl Teller {
     /// # Errors
     /// The ruleset's; nothing is told then.
     pub fn apply(&mut self, to: &mut Transaction, change: Change) -> Result<Applied, Error> {
+        self.of_tables |= !matches!(change, Change::Global(_));
         self.told.apply(to, change)
     }
 
     /// The notifications; the process made the changes.
     pub fn finish(self, by: &Process) -> Vec<Notification> {
-        notifications(&self.told.finish(), self.stamp, by)
+        match self.of_tables {
+            true => notifications(&self.told.finish(), self.stamp, by),
+            false => Vec::new(),
+        }
     }
 }

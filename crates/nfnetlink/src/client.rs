@@ -10,7 +10,7 @@ use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags}
 use crate::nf_tables::{self, Dump, Get, Stamp};
 use crate::process::Process;
 use crate::socket::{Answers, Notification, Socket};
-use crate::{Backend, batch, compat, hooks, packets};
+use crate::{Backend, accounts, batch, compat, globals, hooks, ipset, packets, timeouts};
 
 /// Options of level `SOL_NETLINK` that change what is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +143,11 @@ impl Client {
         {
             return self.refuse(datagram, errno);
         }
+        if sent.changes_ip_sets
+            && let Err(errno) = backend.keep_ip_sets()
+        {
+            return self.refuse(datagram, errno);
+        }
         sent.answers
     }
 
@@ -248,11 +253,35 @@ impl Client {
             ctnetlink::SUBSYSTEM | ctnetlink::SUBSYSTEM_EXP => {
                 return self.connections(message, from, backend, to);
             }
+            subsystem @ (accounts::SUBSYSTEM | timeouts::SUBSYSTEM) => {
+                let (port, limit) = (self.port, self.receive_buffer);
+                let request = globals::Request { message: *message, port, limit };
+                let run = match subsystem {
+                    accounts::SUBSYSTEM => accounts::run,
+                    _ => timeouts::run,
+                };
+                let (outcome, datagrams) = run(&request, from, backend)?;
+                to.answers.datagrams.extend(datagrams);
+                return Ok(outcome);
+            }
             hooks::SUBSYSTEM => {
                 let generation = backend.generation();
                 let datagrams = hooks::dump(message, &generation, self.port, self.receive_buffer)?;
                 to.answers.datagrams.extend(datagrams);
                 return Ok(Outcome::Dumped);
+            }
+            ipset::SUBSYSTEM => {
+                let sets = backend.ip_sets().ok_or(Failure::einval())?;
+                let changes = ipset::is_change(message.subsystem(), message.number());
+                if changes && !from.may_change {
+                    return Err(Errno::Eperm.into());
+                }
+                // One that is refused may have added elements before.
+                to.changes_ip_sets |= changes;
+                let asker = ipset::Asker { port: self.port, limit: self.receive_buffer };
+                let answered = ipset::run(sets, message, asker)?;
+                to.answers.datagrams.extend(answered.datagrams);
+                return Ok(if answered.whole { Outcome::Dumped } else { Outcome::Acknowledge });
             }
             packets::SUBSYSTEM_QUEUE | packets::SUBSYSTEM_LOG => {
                 let listeners = backend.packets().ok_or(Failure::einval())?;
@@ -315,13 +344,17 @@ impl Client {
 }
 
 /// Whether a datagram may change the ruleset or what packets have changed in it: a batch with its
-/// end, a request that resets, or a change of connections.
+/// end, a request that resets, or a change of connections or of sets of ipset.
 pub fn may_change(datagram: &[u8]) -> bool {
     let mut rest = datagram;
     while let Some((message, after)) = Message::first(rest) {
         let (subsystem, number) = (message.subsystem(), message.number());
         let resets = subsystem == nf_tables::SUBSYSTEM && nf_tables::is_reset(number);
-        if message.header.kind == batch::END || resets || ctnetlink::is_change(subsystem, number) {
+        let changes = ctnetlink::is_change(subsystem, number)
+            || accounts::is_change(subsystem, number)
+            || ipset::is_change(subsystem, number)
+            || timeouts::is_change(subsystem, number);
+        if message.header.kind == batch::END || resets || changes {
             return true;
         }
         rest = after;
@@ -341,6 +374,19 @@ pub fn asks_for_packets(datagram: &[u8]) -> bool {
     false
 }
 
+/// Whether a datagram has verdicts about packets of queues alone, which are answered only if they
+/// are refused: nobody waits for the answer.
+pub fn only_decides(datagram: &[u8]) -> bool {
+    let mut rest = datagram;
+    while let Some((message, after)) = Message::first(rest) {
+        if !packets::is_quiet_verdict(&message) {
+            return false;
+        }
+        rest = after;
+    }
+    true
+}
+
 /// The answer to a request that was right.
 struct Shown {
     datagrams: Vec<Vec<u8>>,
@@ -355,4 +401,6 @@ struct Sent {
     answers: Answers,
     /// Connections have yet to be kept.
     changes_connections: bool,
+    /// Sets of ipset have yet to be kept.
+    changes_ip_sets: bool,
 }

@@ -19,6 +19,7 @@
 //! assert_eq!(answers.datagrams.len(), 1);
 //! ```
 
+mod accounts;
 mod backend;
 mod batch;
 mod client;
@@ -26,21 +27,25 @@ mod compat;
 mod connections;
 mod ctnetlink;
 mod expression;
+mod globals;
 mod hooks;
+mod ipset;
 mod message;
 mod nf_tables;
 mod packets;
 mod process;
 mod socket;
+mod timeouts;
 mod uapi;
 
 pub use backend::{Backend, Local, Refused, Show};
 pub use batch::{Teller, changes_between, close, owns};
-pub use client::{Client, SocketOption, asks_for_packets, may_change};
+pub use client::{Client, SocketOption, asks_for_packets, may_change, only_decides};
 pub use connections::{
     ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,
 };
 pub use ctnetlink::{difference as connection_changes_between, notification};
+pub use ipset::{IpSetTable, looked_up as looked_up_ip_set, lookup as look_up_ip_set};
 pub use nf_tables::GROUP;
 pub use packets::{
     About, Bind, LogConfig, LogSettings, LoggedPacket, PacketListeners, QueueConfig, QueueVerdict,

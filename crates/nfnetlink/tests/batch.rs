@@ -173,6 +173,25 @@ fn an_interval_may_end_in_a_later_message_or_stay_open() {
     assert_eq!(keys, expected);
 }
 
+/// As google/nftables adds single keys to a set that merges them.
+#[test]
+fn starts_without_ends_may_come_in_any_order() {
+    let mut backend = Local::default();
+    let all = [
+        table(CREATE),
+        set(),
+        some_elements(&[([10, 0, 0, 64], false)]),
+        some_elements(&[([10, 0, 0, 42], false)]),
+    ];
+    assert_eq!(send(&batch(&all), &mut backend).datagrams, Vec::<Vec<u8>>::new());
+    let elements = backend.ruleset.generation().tables[0].sets[0].elements().into_owned();
+    let mut keys: Vec<_> = elements.iter().map(|e| (e.key, e.key_end)).collect();
+    keys.sort_unstable();
+    let expected: [(&[u8], Option<&[u8]>); 2] =
+        [(&[10, 0, 0, 42], Some(&[10, 0, 0, 63])), (&[10, 0, 0, 64], Some(&[255, 255, 255, 255]))];
+    assert_eq!(keys, expected);
+}
+
 /// libnftnl begins a message with the last start of the one before, or with that whole interval.
 #[test]
 fn an_interval_may_be_repeated_at_the_start_of_a_message() {

@@ -49,7 +49,7 @@ mod transport;
 pub use dissect::{TruncatedTag, packet_type};
 pub use frame::Frame;
 pub use gso::{Gso, GsoKind};
-pub use meta::{Ct, CtInfo, Meta, PacketType, VlanTag};
+pub use meta::{Bridged, Ct, CtInfo, Meta, PacketType, VlanTag};
 pub use packet::{HEADROOM, Packet};
 pub use prefetch::prefetch;
 pub use transport::{

@@ -125,6 +125,27 @@ impl Default for Ct {
     }
 }
 
+/// What a bridge knows of a packet that passes the hooks of IP on it (`struct nf_bridge_info`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bridged {
+    /// Index of the port that it came by; 0 if it did not come so.
+    pub arrived: u32,
+    /// Index of the port that it leaves by, once that is known and as long as it is on the bridge.
+    pub leaves: u32,
+    /// It is addressed to another host, which rules of IP do not see.
+    pub other_host: bool,
+    /// It has passed `prerouting` of IP, and does not pass it again where the bridge receives it.
+    pub passed: bool,
+    /// It reaches the bridge device only because that is promiscuous.
+    pub overheard: bool,
+}
+
+impl Bridged {
+    /// What a packet has that came by no such port.
+    const NONE: Bridged =
+        Bridged { arrived: 0, leaves: 0, other_host: false, passed: false, overheard: false };
+}
+
 /// Packet metadata. All integers are in host order.
 #[derive(Clone, Debug)]
 pub struct Meta {
@@ -174,6 +195,8 @@ pub struct Meta {
     pub socket: u32,
     /// `meta broute set 1`: the bridge is to route the frame instead of bridging it.
     pub broute: bool,
+    /// Ports of a bridge on which the packet passes the hooks of IP.
+    pub bridged: Bridged,
     /// The packet is a super-packet: its transport checksum is made when it leaves.
     pub gso: Option<crate::Gso>,
     /// Index of the route in the path's table, once routing has decided; opaque here.
@@ -204,6 +227,7 @@ impl Meta {
         tc_depth: 0,
         socket: 0,
         broute: false,
+        bridged: Bridged::NONE,
         gso: None,
         route: None,
     };

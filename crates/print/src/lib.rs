@@ -19,7 +19,7 @@
 //! use penstock_print::show::Form;
 //! use penstock_print::show::stages::{Stage, Stages};
 //!
-//! let stages = Stages::new(vec![Stage { name: "timeouts".into(), times: 1, ticks: 7 }]);
+//! let stages = Stages::new(vec![Stage::from(("timeouts".into(), 1, 7))]);
 //! let mut json = Vec::new();
 //! penstock_print::write(&stages, Form::Json, &mut json)?;
 //! assert_eq!(json, b"{\"stages\":[{\"name\":\"timeouts\",\"times\":1,\"ticks\":7}]}\n");

@@ -7,13 +7,13 @@
 
 use std::sync::Arc;
 
-use crate::Family;
 use crate::classify::ChainLookup;
 use crate::op::Op;
+use crate::{Family, State};
 
 pub use crate::linked::{
     ChainIndex, CtObject, FlowtableIndex, LinkedData, LinkedElements, LinkedRule, LinkedSet,
-    LinkedValue, LinkedVerdict, RuleIndex, Stateful, TableIndex,
+    LinkedValue, LinkedVerdict, NewConnection, RuleIndex, Stateful, TableIndex,
 };
 
 /// A generation, linked. Nothing in it changes but the states and sets it refers to.
@@ -116,6 +116,8 @@ pub struct LinkedChain {
     pub end: u32,
     /// Policy of a base chain: accept or drop.
     pub policy_accept: Option<bool>,
+    /// Counts the packets that the policy of a base chain decides on.
+    pub policy_counter: Option<Arc<State>>,
     /// Finds its rules, where that is worth while.
     pub lookup: Option<Arc<ChainLookup>>,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use penstock_sets::Set;
 
-use crate::operand::Synproxy;
+use crate::operand::{CtDir, Synproxy};
 use crate::state::dynamic::DynamicSet;
 use crate::state::{Bucket, State};
 
@@ -203,6 +203,19 @@ pub enum LinkedElements {
         /// Milliseconds between sweeps.
         gc_interval: u64,
     },
+}
+
+/// What a connection that is yet to begin gets.
+#[derive(Clone, Debug)]
+pub struct NewConnection {
+    /// Name of its helper; empty for none.
+    pub helper: Arc<str>,
+    /// Its timeout policy.
+    pub timeout: Option<Arc<CtObject>>,
+    /// Its zone.
+    pub zone: u16,
+    /// Only for this direction.
+    pub dir: Option<CtDir>,
 }
 
 /// What a `ct helper`, `ct timeout` or `ct expectation` object asks for.

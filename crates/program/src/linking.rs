@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::linked::{ChainIndex, FlowtableIndex, LinkedSet, LinkedVerdict, Stateful};
+use crate::linked::{ChainIndex, CtObject, FlowtableIndex, LinkedSet, LinkedVerdict, Stateful};
 use crate::operand::ObjectType;
 use crate::{Data, Family, Register, State, Verdict};
 
@@ -61,6 +61,16 @@ pub trait Names {
     fn object(&self, kind: ObjectType, name: &str) -> Option<&Stateful>;
     /// A flowtable.
     fn flowtable(&self, name: &str) -> Option<FlowtableIndex>;
+    /// An account, which is in no table.
+    fn account(&self, name: &str) -> Option<Arc<State>> {
+        let _ = name;
+        None
+    }
+    /// A timeout policy, which is in no table.
+    fn timeout(&self, name: &str) -> Option<Arc<CtObject>> {
+        let _ = name;
+        None
+    }
 }
 
 /// Why a rule could not be linked.
@@ -74,7 +84,7 @@ pub enum LinkReason {
     Malformed(&'static str),
     /// A chain, set or object that is not there.
     Unknown {
-        /// `chain`, `set`, `object` or `flowtable`.
+        /// `chain`, `set`, `object`, `flowtable`, `account` or `timeout policy`.
         what: &'static str,
         /// Its name.
         name: Arc<str>,

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use penstock_program::expr::{Expr, ObjectType};
+use penstock_program::expr::{Counter, Expr, ObjectType};
 use penstock_sets::{Description, Element, ElementList};
 
+use crate::globals::GlobalChange;
 use crate::model::*;
 
 /// How to treat what is there or not there already.
@@ -149,6 +150,8 @@ pub enum Change {
         devices: Vec<Arc<str>>,
         destroy: bool,
     },
+    /// Objects that are in no table.
+    Global(GlobalChange),
     /// The changes after it come from the netlink socket with this port id. A batch begins with
     /// 0, which may change the tables of all owners, and makes none that have one.
     Sender {
@@ -171,6 +174,9 @@ pub struct NewChain {
     pub base: Option<NewBase>,
     /// `Some(true)` accept; `None` the default or unchanged.
     pub policy_accept: Option<bool>,
+    /// Packets that the policy of a base chain decides on are counted, from these values on; `None`
+    /// not, or as before.
+    pub counter: Option<Counter>,
     /// Bound to the next rule that jumps to it (`NFT_CHAIN_BINDING`).
     pub anonymous: bool,
     /// Devices are to run it themselves; a chain that is there stays as it is without.

@@ -26,7 +26,7 @@
 //! assert_eq!(ruleset.generation().tables.len(), 1);
 //!
 //! let name = Arc::from("input");
-//! let chain = NewChain { name, base: None, policy_accept: None, anonymous: false, offload: false, userdata: Arc::new([]) };
+//! let chain = NewChain { name, base: None, policy_accept: None, counter: None, anonymous: false, offload: false, userdata: Arc::new([]) };
 //! let refused = ruleset.begin().apply(Change::AddChain { family, table: "nat".into(), mode: Mode::Add, chain });
 //! assert_eq!(refused.map_err(|e| (e.errno, e.blame)), Err((Errno::Enoent, Blame::Table)));
 //! ```
@@ -36,9 +36,11 @@ pub mod content;
 pub mod ct_helper;
 mod element;
 pub mod error;
+pub mod globals;
 pub mod link;
 mod live;
 pub mod model;
+mod named;
 pub mod needs;
 pub mod received;
 mod references;

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Errno;
 use crate::ct_helper;
+use crate::globals::Globals;
 use crate::model::*;
 use crate::needs::{self, Needs};
 pub use error::{ErrorPlace, LinkError};
@@ -48,6 +49,8 @@ pub struct Linked {
     pub flowtables: Vec<LinkedFlowtable>,
     /// Objects of connection tracking, also those that no rule names.
     pub ct_objects: Vec<Arc<CtObject>>,
+    /// What is in no table.
+    globals: Arc<Globals>,
     /// It belongs to a batch that changes sets which packets change, too: their contents may differ
     /// after its commit, and the generation must be linked again.
     pub provisional: bool,
@@ -162,7 +165,9 @@ impl Linked {
     /// has made another.
     pub fn next(&self, generation: &Generation) -> Result<Self, LinkError> {
         let needs = needs::apart_from_rules(generation);
-        let mut linked = Linked { generation: generation.id, needs, ..Linked::default() };
+        let globals = generation.globals.clone();
+        let mut linked = Linked { generation: generation.id, needs, globals, ..Linked::default() };
+        linked.ct_objects.extend(generation.globals.timeouts.iter().map(|t| t.object.clone()));
         // Hardly more than before, mostly.
         linked.image.ops.reserve(self.image.ops.len() + self.image.ops.len() / 16);
         for table in &generation.tables {
@@ -183,6 +188,7 @@ impl Linked {
 
 /// Links a table that is not dormant, to the end of the image; takes over what has not changed.
 fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Result<(), LinkError> {
+    let globals = linked.globals.clone();
     let Linked { image, ct_objects, flowtables, .. } = linked;
     let index = TableIndex(image.tables.len() as u32);
     image.tables.push(LinkedTable {
@@ -202,11 +208,22 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
     let flowtables = (first_flowtable..).zip(&table.flowtables);
     let flowtables = flowtables.map(|(i, f)| (&*f.name, FlowtableIndex(i as u32))).collect();
     let known = before.tables.get(&table.handle);
-    let known = known.filter(|known| known.is_same_for(table, first, first_flowtable));
+    let known = known.filter(|known| {
+        before.globals.serve(&globals) && known.is_same_for(table, first, first_flowtable)
+    });
     let mut needs = Vec::with_capacity(table.chains.len());
     let missing_helpers = missing_helpers(table);
     let sets = RefCell::default();
-    let resolver = Resolver { table, before, chains, objects, flowtables, missing_helpers, sets };
+    let resolver = Resolver {
+        table,
+        globals: &globals,
+        before,
+        chains,
+        objects,
+        flowtables,
+        missing_helpers,
+        sets,
+    };
     for (number, chain) in table.chains.iter().enumerate() {
         let at = ChainIndex((first + number) as u32);
         let first = image.rules.len() as u32;
@@ -251,6 +268,7 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
             first,
             end: image.rules.len() as u32,
             policy_accept: chain.base.as_ref().map(|b| b.policy_accept),
+            policy_counter: chain.counter.clone(),
             lookup,
         });
         if let Some(base) = &chain.base {
@@ -364,6 +382,7 @@ fn numbers_after(old: &[Arc<Rule>], new: &[Arc<Rule>]) -> Option<Vec<Option<u32>
 /// The names of one table.
 struct Resolver<'a> {
     table: &'a Table,
+    globals: &'a Globals,
     before: &'a Linked,
     chains: HashMap<&'a str, ChainIndex>,
     objects: HashMap<&'a str, Vec<(ObjectType, Stateful)>>,
@@ -418,6 +437,14 @@ impl Names for Resolver<'_> {
 
     fn flowtable(&self, name: &str) -> Option<FlowtableIndex> {
         self.flowtables.get(name).copied()
+    }
+
+    fn account(&self, name: &str) -> Option<Arc<State>> {
+        self.globals.account(name).map(|account| account.state.clone())
+    }
+
+    fn timeout(&self, name: &str) -> Option<Arc<CtObject>> {
+        self.globals.timeout(name).map(|timeout| timeout.object.clone())
     }
 }
 

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use penstock_program::State;
-use penstock_program::expr::{Expr, ObjectType, Statement};
+use penstock_program::expr::{Counter, Expr, ObjectType, Statement};
 
 use crate::Errno;
-use crate::model::{ElementValue, Object, ObjectValue, Rule};
+use crate::model::{Chain, ElementValue, Object, ObjectValue, Rule};
 
 /// New state of an expression that has some, at time `now` (ns).
 pub(crate) fn state_of(expr: &Expr, now: u64) -> Option<Arc<State>> {
@@ -65,6 +65,20 @@ impl Rule {
     /// Takes a [`Rule::snapshot`] and resets the state.
     pub fn reset(&self, now: u64) -> Vec<Expr> {
         reset(&self.exprs, &self.states, now)
+    }
+}
+
+impl Chain {
+    /// The counter of the packets that the policy has decided on, if there is one
+    /// (`NFTA_CHAIN_COUNTERS`).
+    pub fn counted(&self) -> Option<Counter> {
+        match self.counter.as_deref()? {
+            State::Counter(counter) => {
+                let (packets, bytes) = counter.read();
+                Some(Counter { packets, bytes })
+            }
+            _ => None,
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use penstock_program::expr::Expr;
 pub use penstock_program::{ChainType, Family, Hook};
 
+use crate::globals::Globals;
+
 pub use crate::element::{ElementData, ElementExtras, ElementValue, MapData};
 pub use crate::set::Set;
 pub use crate::userdata::UserData;
@@ -21,6 +23,8 @@ pub struct Generation {
     pub id: u32,
     /// All tables.
     pub tables: Vec<Arc<Table>>,
+    /// What is in no table.
+    pub globals: Arc<Globals>,
 }
 
 /// A table and all that is in it, each kind in order of creation.
@@ -82,6 +86,9 @@ pub struct Chain {
     pub handle: u64,
     /// `None` for regular chains.
     pub base: Option<BaseChain>,
+    /// Live state of the counter of the packets that the policy of a base chain decides on
+    /// (`NFTA_CHAIN_COUNTERS`); shared between generations.
+    pub counter: Option<Arc<penstock_program::State>>,
     /// Bound to one rule (implicit chain, `jump { … }`).
     pub anonymous: bool,
     /// The language's.

@@ -11,6 +11,7 @@ use std::fmt;
 
 use penstock_sets::Element;
 
+use crate::globals::{GlobalChange, NewAccount};
 use crate::model::{ElementData, ElementValue};
 use crate::{Change, Errno};
 
@@ -24,6 +25,8 @@ const VALUE_MAX: usize = 64;
 const FIELDS_MAX: usize = 16;
 /// Most devices of one change (`NFT_NETDEVICE_MAX`).
 const DEVICES_MAX: usize = 256;
+/// Most timeouts of a policy, of which no protocol has so many.
+const TIMEOUTS_MAX: usize = 32;
 /// Most expressions of a rule (`NFT_RULE_MAXEXPRS`).
 const EXPRS_MAX: usize = 128;
 
@@ -147,6 +150,15 @@ fn element(element: &Element<ElementValue>) -> Sound {
 fn is_sound(change: &Change) -> Sound {
     match change {
         Change::Sender { .. } | Change::Closed { .. } => Ok(()),
+        Change::Global(
+            GlobalChange::AddAccount(NewAccount { name: account, .. })
+            | GlobalChange::DeleteAccount(account)
+            | GlobalChange::DeleteTimeout(account),
+        ) => name(account),
+        Change::Global(GlobalChange::SetTimeout(new)) => {
+            name(&new.name)?;
+            must(new.values.len() <= TIMEOUTS_MAX, "too many timeouts")
+        }
         Change::AddTable { name: table, userdata: kept, .. } => {
             name(table).and_then(|()| userdata(kept))
         }

@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
+use penstock_program::State;
 use penstock_program::expr::{Expr, ObjectType};
 use penstock_sets::ElementRef;
 use serde::{Deserialize, Serialize};
 
+use crate::globals::Account;
 use crate::model::{Chain, ElementValue, Family, Generation, Object, Rule, Set, Table};
 
 /// First and last key of an element; an empty one is the catch-all's.
@@ -33,6 +35,10 @@ pub enum What {
     Rules(Option<Arc<str>>, Option<u64>),
     /// Elements of a set, or those with these keys.
     Elements(Arc<str>, Option<Vec<ElementKey>>),
+    /// Counters of policies of base chains.
+    Policies,
+    /// The account of a name, or all; family and table do not matter.
+    Accounts(Option<Arc<str>>),
 }
 
 /// Whether a program changes what it is asked of: such state is what `reset` zeroes.
@@ -64,6 +70,17 @@ impl Reset {
             && has_state(&rule.exprs)
     }
 
+    /// Whether it names the account.
+    pub(crate) fn names_account(&self, account: &Account) -> bool {
+        let What::Accounts(of) = &self.what else { return false };
+        of.as_ref().is_none_or(|name| *name == account.name)
+    }
+
+    /// Whether it names the counters of policies of a table.
+    pub(crate) fn names_policies(&self, table: &Table) -> bool {
+        self.what == What::Policies && self.names(table)
+    }
+
     /// Whether it names the element.
     pub(crate) fn names_element(
         &self,
@@ -88,6 +105,9 @@ impl Generation {
     /// objects, and elements of sets that rules change. All else is the same in each copy of the
     /// generation.
     pub fn is_live(&self, what: &Reset) -> bool {
+        if let What::Accounts(_) = what.what {
+            return !self.globals.accounts.is_empty();
+        }
         self.tables.iter().filter(|table| what.names(table)).any(|table| match &what.what {
             What::Objects(..) => {
                 table.objects.iter().any(|o| what.names_object(table, o) && o.state.is_some())
@@ -103,16 +123,26 @@ impl Generation {
                         || set.elements().iter_unordered().any(|e| !e.value.exprs().is_empty())
                 })
             }
+            What::Policies => table.chains.iter().any(|chain| chain.counter.is_some()),
+            What::Accounts(_) => false,
         })
     }
 
     /// Sets to zero what is named, at time `now` (ns).
     pub fn reset(&self, what: &Reset, now: u64) {
+        for account in self.globals.accounts.iter().filter(|a| what.names_account(a)) {
+            account.reset();
+        }
         for table in &self.tables {
             for object in table.objects.iter().filter(|o| what.names_object(table, o)) {
                 object.reset(now);
             }
             for chain in &table.chains {
+                if what.names_policies(table)
+                    && let Some(State::Counter(counter)) = chain.counter.as_deref()
+                {
+                    counter.reset();
+                }
                 for rule in chain.rules.iter().filter(|rule| what.names_rule(table, chain, rule)) {
                     rule.reset(now);
                 }
@@ -133,6 +163,7 @@ impl Generation {
             let mut rules = table.chains.iter().flat_map(|chain| &chain.rules);
             table.objects.iter().filter_map(|o| o.snapshot(now).as_expr()).any(|e| counts(&e))
                 || rules.any(|rule| rule.snapshot(now).iter().any(counts))
+                || table.chains.iter().filter_map(|c| c.counted()).any(|c| c.packets | c.bytes != 0)
                 || table.sets.iter().any(|set| {
                     let elements = set.elements();
                     elements.iter_unordered().any(|e| e.value.snapshot(now).iter().any(counts))
@@ -146,6 +177,7 @@ impl Generation {
         all(What::Objects(ObjectType::Counter, None));
         all(What::Objects(ObjectType::Quota, None));
         all(What::Rules(None, None));
+        all(What::Policies);
         for table in &self.tables {
             for set in &table.sets {
                 let what = What::Elements(set.name.clone(), None);

@@ -7,6 +7,8 @@
 //! Live state is kept as the values that expressions start with. The bytes are those of one version
 //! of this format; there is no promise across versions.
 
+mod rest;
+
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -18,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::NewSet;
 use crate::content::Content;
+use crate::globals::{Account, NewAccount};
 use crate::live::{state_of, states_of};
 use crate::model::{
     BaseChain, Chain, ElementExtras, ElementValue, Family, Flowtable, Generation, MapData, Object,
@@ -27,6 +30,7 @@ use crate::reset::{Reset, What};
 use crate::shared::SharedStates;
 use crate::transaction::Ruleset;
 use crate::transaction::sets::checked_set;
+use rest::Rest;
 
 /// What the bytes of any version begin with. No text does.
 pub const KIND: &[u8] = b"\x7fpenstock\0";
@@ -58,15 +62,6 @@ struct SavedTable {
     sets: Vec<SavedSet>,
     objects: Vec<SavedObject>,
     flowtables: Vec<Flowtable>,
-}
-
-/// Of a table that has one. Owners follow the ruleset, where there are any.
-#[derive(Serialize, Deserialize)]
-struct Owner {
-    /// The table's handle.
-    table: u64,
-    /// Port id of a socket.
-    port: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -164,13 +159,7 @@ impl Ruleset {
         let bytes = [KIND, &[VERSION]].concat();
         // Writing into memory fails for nothing that is in a ruleset.
         let bytes = postcard::to_extend(&saved, bytes).unwrap_or_default();
-        let generation = self.generation();
-        let owned = generation.tables.iter().filter(|t| t.owner != 0 && kept.has_table(t));
-        let owners: Vec<Owner> = owned.map(|t| Owner { table: t.handle, port: t.owner }).collect();
-        match owners.is_empty() {
-            true => bytes,
-            false => postcard::to_extend(&owners, bytes).unwrap_or_default(),
-        }
+        Rest::of(&generation, kept).append(bytes)
     }
 
     /// The ruleset of such bytes. What they say is checked as if each part of it were added to an
@@ -213,11 +202,9 @@ impl Ruleset {
             postcard::Error::DeserializeUnexpectedEnd => broken("the end comes too early"),
             _ => broken("no such value can stand here"),
         })?;
-        let owners: Vec<Owner> = match read.get() == body.len() {
-            true => Vec::new(),
-            false => Vec::deserialize(&mut reader)
-                .map_err(|_| broken("nothing but owners of tables can follow"))?,
-        };
+        let is_end = || read.get() == body.len();
+        let rest = Rest::read(&mut reader, is_end)
+            .map_err(|_| broken("nothing but owners of tables and counters can follow"))?;
         if read.get() != body.len() {
             return Err(broken("nothing should follow"));
         }
@@ -228,16 +215,19 @@ impl Ruleset {
         saved.shift(-i64::try_from(back).unwrap_or(i64::MAX));
         let now = saved.now;
         let shared = SharedStates::default();
-        let owner_of = |handle| owners.iter().find(|owner| owner.table == handle);
         let restored = |table: SavedTable| {
-            let owner = owner_of(table.handle).map_or(0, |owner| owner.port);
-            table.restore(now, &shared).map(|table| Arc::new(Table { owner, ..table }))
+            let mut table = table.restore(now, &shared)?;
+            rest.give(&mut table);
+            Ok(Arc::new(table))
         };
         let tables: Result<_, _> = saved.tables.into_iter().map(restored).collect();
         let no_ruleset =
             |why: &str| broken(&format!("what was read up to here is no ruleset: {why}"));
         let tables = tables.map_err(no_ruleset)?;
-        let generation = Generation { id: saved.id, tables };
+        let globals = rest
+            .globals()
+            .ok_or_else(|| no_ruleset("there cannot be such accounts or timeout policies"))?;
+        let generation = Generation { id: saved.id, tables, globals: Arc::new(globals) };
         Ruleset::admit(generation, saved.last_table_handle).map_err(|why| no_ruleset(&why))
     }
 }
@@ -256,6 +246,8 @@ impl std::fmt::Display for Broken {
         write!(f, "broken at byte {}: {}", self.at, self.what)
     }
 }
+
+type Reader<'b> = postcard::Deserializer<'b, Counting<'b>>;
 
 /// Bytes that are being read, and how many were: postcard itself does not tell where it stopped.
 struct Counting<'b> {
@@ -332,6 +324,14 @@ impl Kept<'_> {
         self.named.is_none_or(|named| named.iter().any(holds))
     }
 
+    fn account(&self, account: &Account) -> NewAccount {
+        let now = account.snapshot();
+        if self.resets.iter().any(|reset| reset.names_account(account)) {
+            account.reset();
+        }
+        now
+    }
+
     fn has_table(&self, table: &Table) -> bool {
         self.has(|named| named.names(table))
     }
@@ -343,7 +343,9 @@ impl Kept<'_> {
                 && match &named.what {
                     What::Rules(of, _) => of.as_ref().is_none_or(|name| *name == chain.name),
                     What::Objects(..) => true,
-                    What::Elements(..) => false,
+                    // They are listed with the number of their uses.
+                    What::Accounts(_) => chain.rules.iter().any(|r| r.named().next().is_some()),
+                    What::Elements(..) | What::Policies => false,
                 }
         })
     }
@@ -355,7 +357,7 @@ impl Kept<'_> {
                 && match &named.what {
                     What::Elements(of, _) => *of == set.name,
                     What::Objects(..) => matches!(set.data, Some(MapData::Object(_))),
-                    What::Rules(..) => false,
+                    What::Rules(..) | What::Policies | What::Accounts(_) => false,
                 }
         })
     }
@@ -439,6 +441,7 @@ impl SavedChain {
             name: self.name,
             handle: self.handle,
             base: self.base,
+            counter: None,
             anonymous: self.anonymous,
             userdata: self.userdata,
             rules: self.rules.into_iter().map(rule).collect(),

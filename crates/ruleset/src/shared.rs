@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! States that several rules have in common by a name: the tables of the matches `recent` and
-//! `hashlimit` of x_tables.
+//! `hashlimit` of x_tables, and the sets of ipset, which are there without rules, too.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use penstock_ipset::IpSets;
 use penstock_program::State;
 use penstock_program::expr::Expr;
 
@@ -15,17 +16,21 @@ use crate::model::{Family, Generation};
 /// Those of a ruleset, by name. A state lives as long as a rule of any generation has it.
 #[derive(Debug, Default)]
 pub(crate) struct SharedStates {
+    ip_sets: Arc<IpSets>,
     known: Mutex<HashMap<String, Weak<State>>>,
 }
 
 impl SharedStates {
     /// Those that the rules of a generation have.
     pub(crate) fn of(generation: &Generation) -> Self {
-        let shared = SharedStates::default();
+        let mut shared = SharedStates::default();
         for table in &generation.tables {
             for rule in table.chains.iter().flat_map(|chain| &chain.rules) {
                 let stateful = rule.exprs.iter().filter(|expr| expr.is_stateful());
                 for (expr, state) in stateful.zip(&rule.states) {
+                    if let State::IpSets(sets) = &**state {
+                        shared.ip_sets = sets.clone();
+                    }
                     if let Some(name) = expr.shared_name(table.family) {
                         shared.with(|known| known.insert(name, Arc::downgrade(state)));
                     }
@@ -33,6 +38,11 @@ impl SharedStates {
             }
         }
         shared
+    }
+
+    /// The sets of ipset.
+    pub(crate) fn ip_sets(&self) -> &Arc<IpSets> {
+        &self.ip_sets
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut HashMap<String, Weak<State>>) -> R) -> R {
@@ -53,7 +63,10 @@ impl SharedStates {
                 expr.join(&state);
                 return Some(state);
             }
-            let state = live::state_of(expr, now)?;
+            let mut state = live::state_of(expr, now)?;
+            if let State::IpSets(_) = &*state {
+                state = Arc::new(State::IpSets(self.ip_sets.clone()));
+            }
             if known.len() == known.capacity() {
                 known.retain(|_, state| state.strong_count() > 0);
             }

@@ -686,6 +686,26 @@ impl Dynamic {
         elements
     }
 
+    /// At most so many live elements from a place on, as [`Dynamic::elements`] gives them, and the
+    /// place where the next ones begin. Places are taken in the order of additions, and again after
+    /// removals.
+    pub fn page<R>(
+        &self,
+        from: u32,
+        most: usize,
+        now: u64,
+        mut read: impl FnMut(&[AtomicU64]) -> R,
+    ) -> (Vec<DynamicElement<R>>, Option<u32>) {
+        let mut elements = Vec::with_capacity(most.min(self.len() as usize));
+        for slot in from..self.used.load(Acquire) {
+            if elements.len() >= most {
+                return (elements, Some(slot));
+            }
+            elements.extend(self.element(slot, now, &mut read));
+        }
+        (elements, None)
+    }
+
     /// The element in a slot.
     fn element<R>(
         &self,

@@ -8,12 +8,12 @@
 //! \x7fpenstock-state\0, version (1 byte)
 //! tag (1 byte), length (u64), CRC-32 of tag, length and contents (u32), contents        numbers are little-endian
 //! 'l'  links: lines of index and name       'r'  ruleset: Ruleset::save       'c'  connections: Conntrack::dump
-//! 'e'  the end, without contents
+//! 's'  sets of ipset: IpSets::save by postcard                                'e'  the end, without contents
 //! ```
 //!
 //! Each part stands there once, in this order, and nothing follows. So each flipped bit and each
-//! file that was cut short is found. In version 1, which is still read, the sums are of the
-//! contents alone.
+//! file that was cut short is found. In versions 1 and 2, which are still read, there are
+//! no sets of ipset, and in version 1 the sums are of the contents alone.
 //!
 //! A checksum only finds accidents: a user who may write the file may write a ruleset. What is read
 //! is checked in full all the same ([`Ruleset::from_saved`], [`Conntrack::load`]), so that no file
@@ -40,17 +40,21 @@ use std::path::Path;
 
 use penstock_conntrack::{Conntrack, Settings};
 use penstock_files::Access;
+use penstock_ipset::SavedSet;
 use penstock_ruleset::{Ruleset, saved};
 
 const MAGIC: &[u8] = b"\x7fpenstock-state\0";
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+/// The version without sets of ipset.
+const WITHOUT_IP_SETS: u8 = 2;
 /// The version with checksums over the contents alone.
 const SUMS_OF_CONTENTS: u8 = 1;
 /// Tag, length, checksum.
 const HEAD: usize = 13;
 /// Where the checksum stands in it.
 const SUM: usize = 9;
-const TAGS: [u8; 4] = *b"lrce";
+const TAGS: [u8; 5] = *b"lrcse";
+const IP_SETS: u8 = b's';
 
 /// What is kept.
 #[derive(Debug, Default)]
@@ -93,18 +97,21 @@ struct Part<'b> {
     start: usize,
 }
 
-/// Links, ruleset and connections of a file, with the sums checked.
-fn parts(bytes: &[u8]) -> Result<[Part<'_>; 3], Broken> {
+/// Links, ruleset, connections and sets of ipset of a file, with the sums checked.
+fn parts(bytes: &[u8]) -> Result<[Part<'_>; 4], Broken> {
     let Some(rest) = bytes.strip_prefix(MAGIC) else { return Err(other_format(bytes)) };
     let version = *rest.first().ok_or_else(|| broken(bytes.len(), "cut short"))?;
-    if ![VERSION, SUMS_OF_CONTENTS].contains(&version) {
+    if ![VERSION, WITHOUT_IP_SETS, SUMS_OF_CONTENTS].contains(&version) {
         let reason = format!(
             "this is version {version} of the format, and not {VERSION}: of another penstock"
         );
         return Err(broken(MAGIC.len(), reason));
     }
     let mut at = MAGIC.len() + 1;
-    let [links, ruleset, connections, end] = TAGS.map(|tag| {
+    let [links, ruleset, connections, ip_sets, end] = TAGS.map(|tag| {
+        if tag == IP_SETS && version != VERSION {
+            return Ok(Part { contents: &[], start: at });
+        }
         let cut_short = || broken(bytes.len(), "cut short");
         let head = bytes.get(at..at + HEAD).ok_or_else(cut_short)?;
         let len = u64::from_le_bytes(*head[1..].first_chunk().unwrap_or(&[0; 8]));
@@ -122,7 +129,7 @@ fn parts(bytes: &[u8]) -> Result<[Part<'_>; 3], Broken> {
         at = start + contents.len();
         Ok(Part { contents, start })
     });
-    let parts = [links?, ruleset?, connections?];
+    let parts = [links?, ruleset?, connections?, ip_sets?];
     if !end?.contents.is_empty() || at != bytes.len() {
         return Err(broken(at, "nothing should follow"));
     }
@@ -161,7 +168,10 @@ impl State {
         let links: String =
             self.links.iter().map(|(index, name)| format!("{index} {name}\n")).collect();
         let ruleset = self.ruleset.save_ahead(now, self.ahead);
-        let parts = [links.as_bytes(), &ruleset, self.connections.as_bytes(), &[]];
+        let ip_sets = self.ruleset.ip_sets().save(now, self.ahead);
+        // Vectors and numbers can always be written.
+        let ip_sets = postcard::to_stdvec(&ip_sets).unwrap_or_default();
+        let parts = [links.as_bytes(), &ruleset, self.connections.as_bytes(), &ip_sets, &[]];
         let mut out = [MAGIC, &[VERSION]].concat();
         for (tag, contents) in TAGS.into_iter().zip(parts) {
             let mut head = [tag; HEAD];
@@ -190,11 +200,13 @@ impl State {
     ///
     /// Those of [`State::from_bytes`].
     pub fn from_bytes_at(bytes: &[u8], now: u64) -> Result<State, Broken> {
-        let [of_links, ruleset, of_connections] = parts(bytes)?;
-        let state = Ruleset::from_saved_at(ruleset.contents, now);
+        let [of_links, of_ruleset, of_connections, of_ip_sets] = parts(bytes)?;
+        let ruleset = Ruleset::from_saved_at(of_ruleset.contents, now);
+        let ruleset = ruleset.map_err(|e| broken(of_ruleset.start + e.at, e.what))?;
+        ip_sets(&of_ip_sets, &ruleset, now)?;
         Ok(State {
             links: links(of_links)?,
-            ruleset: state.map_err(|e| broken(ruleset.start + e.at, e.what))?,
+            ruleset,
             connections: connections(of_connections)?,
             ahead: 0,
         })
@@ -233,18 +245,31 @@ impl State {
 
 /// Whether two states say the same, at whatever times.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
-    let (Ok([links, ruleset, connections]), Ok([links2, ruleset2, connections2])) =
+    let (Ok([links, ruleset, connections, sets]), Ok([links2, ruleset2, connections2, sets2])) =
         (parts(a), parts(b))
     else {
         return false;
     };
     links.contents == links2.contents
+        && sets.contents == sets2.contents
         && connections.contents == connections2.contents
         && saved::same(ruleset.contents, ruleset2.contents)
 }
 
 fn text<'b>(part: &Part<'b>) -> Result<&'b str, Broken> {
     std::str::from_utf8(part.contents).map_err(|e| broken(part.start + e.valid_up_to(), "not text"))
+}
+
+/// Gives a ruleset the sets of ipset of a file.
+fn ip_sets(part: &Part<'_>, ruleset: &Ruleset, now: u64) -> Result<(), Broken> {
+    if part.contents.is_empty() {
+        return Ok(());
+    }
+    let wrong = || broken(part.start, "these are no sets of ipset");
+    let saved: Vec<SavedSet> = postcard::from_bytes(part.contents).map_err(|_| wrong())?;
+    // Without a time nothing has expired.
+    let now = if now == u64::MAX { 0 } else { now };
+    ruleset.ip_sets().restore(&saved, now).map_err(|_| wrong())
 }
 
 fn links(part: Part<'_>) -> Result<Vec<(u32, String)>, Broken> {

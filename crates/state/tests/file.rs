@@ -80,7 +80,7 @@ fn older_formats_are_read_or_refused_with_advice() {
     let mut newer = state().to_bytes(NOW);
     newer[16] = 77;
     for (bytes, said) in [
-        (newer, "byte 16: this is version 77 of the format, and not 2"),
+        (newer, "byte 16: this is version 77 of the format, and not 3"),
         (
             state().ruleset.save(NOW),
             "byte 0: a ruleset as penstock nft wrote it before there were checksums: list it",
@@ -145,6 +145,7 @@ fn older_changes() -> Vec<Change> {
                 name: "c".into(),
                 base: None,
                 policy_accept: None,
+                counter: None,
                 anonymous: false,
                 offload: false,
                 userdata: userdata(&[(0, b"a chain")]),

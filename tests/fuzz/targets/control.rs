@@ -63,6 +63,7 @@ fn seeds() -> Vec<Vec<u8>> {
         Message::Netfilter,
         Message::Listen(1 << 6),
         Message::Closed(4711),
+        Message::Send(Request { port: 4711, ..Request::default() }),
         Message::Request(Request {
             port: 4711,
             receives_into: 65536,

@@ -70,6 +70,7 @@ targets! {
     netlink
     nf_tables
     connections
+    ip_sets
     packets
     maps
 }

@@ -76,7 +76,7 @@ impl PacketListeners for Listening {
     }
 
     fn decide(&mut self, port: u32, queue: u16, verdict: QueueVerdict) -> Result<(), Errno> {
-        assert_eq!(self.queues.get(&queue), Some(&port), "who has the queue decides");
+        self.may_decide(port, queue)?;
         assert!(matches!(verdict.verdict & 0xff, 0 | 1 | 3 | 4 | 5), "{verdict:?}");
         Ok(())
     }

@@ -338,3 +338,58 @@ pub const TOGETHER: &[&[(&str, &str, &str)]] = &[
         ),
     ],
 ];
+
+/// Commands that make accounts, first without those of an earlier scenario; and rules that count in
+/// them.
+pub const ACCOUNTS: (&str, &str) = (
+    "nfacct flush; nfacct add all; nfacct add few packet 20; nfacct add short byte 2000\n",
+    "
+-m nfacct --nfacct-name all
+-p udp -m nfacct --nfacct-name few
+-p tcp -m nfacct --nfacct-name few
+-m nfacct --nfacct-name short -j DROP
+-p tcp -m nfacct --nfacct-name all
+",
+);
+
+/// Commands that make timeout policies, likewise; and rules that give them, in the table raw.
+pub const TIMEOUTS: (&str, &str) = (
+    "nfct timeout flush; nfct timeout add few inet tcp syn_sent 77 established 44 close 33
+nfct timeout add short inet udp unreplied 7 replied 9; nfct timeout add echo inet icmp timeout 11
+nfct timeout add sctp inet sctp closed 5 cookie_wait 6\n",
+    "
+-p tcp --dport 80 -j CT --timeout few
+-p tcp --dport 22 -j CT --timeout few --zone 3
+-p udp -j CT --timeout short
+-p icmp -j CT --timeout echo
+-p sctp -j CT --timeout sctp
+-p tcp --dport 21 -j CT --timeout few --helper ftp
+",
+);
+
+/// Chunk types of SCTP.
+pub const CHUNKS: &str = "
+-p sctp -m sctp --chunk-types any DATA,INIT
+-p sctp -m sctp ! --chunk-types any DATA:Be
+-p sctp -m sctp --chunk-types all DATA,SACK
+-p sctp -m sctp ! --chunk-types all DATA,INIT
+-p sctp -m sctp --chunk-types only DATA,SACK
+-p sctp -m sctp --chunk-types only DATA:bE,COOKIE_ECHO
+-p sctp -m sctp --chunk-types all ABORT:T,DATA
+-p sctp -m sctp --dport 80 --chunk-types any SHUTDOWN_COMPLETE:t
+-p sctp -m sctp --chunk-types any ALL
+-p sctp -m sctp --chunk-types only NONE
+";
+
+/// Types of addresses that routes of IPv6 tell.
+pub const ROUTES6: &str = "
+-m addrtype --dst-type UNREACHABLE
+-m addrtype ! --dst-type LOCAL,UNREACHABLE --src-type UNICAST
+-m addrtype --dst-type ANYCAST --limit-iface-in
+";
+
+/// Addresses of the host as sources, of both families.
+pub const LOCAL: &[(&str, &str, &str)] = &[
+    ("raw", "PREROUTING", "-m rpfilter --accept-local"),
+    ("raw", "PREROUTING", "-m rpfilter --accept-local --loose --invert"),
+];

@@ -5,14 +5,16 @@
 
 pub mod bridges;
 mod frames;
+pub mod ip_sets;
 mod lines;
+pub mod ports;
 
 use std::process::{Command, Stdio};
 
 use fastrand::Rng;
 
-use crate::frame::Frame;
-use crate::net::{NET, zoo};
+use crate::frame::{Frame, ethernet};
+use crate::net::{CLIENT, LAN, NET, zoo};
 use crate::penstock;
 use crate::scenario::Scenario;
 
@@ -26,6 +28,20 @@ fn program_is_there(program: &str) -> bool {
     let there = version.is_ok_and(|status| status.success());
     if !there {
         println!("SKIPPED: extensions of x_tables: there is no {program}");
+    }
+    there
+}
+
+/// Whether a program that answers no option is there.
+fn is_installed(program: &str) -> bool {
+    let mut found = Command::new("sh");
+    let there = found
+        .args(["-c", &format!("command -v {program}")])
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !there {
+        println!("SKIPPED: objects that extensions of x_tables name: there is no {program}");
     }
     there
 }
@@ -108,7 +124,59 @@ pub fn all() -> Vec<Scenario> {
     for (chain, rule) in lines::NAT6 {
         add(&vec![], &vec![("nat", chain, rule)]);
     }
+    forwarded(&[lines::ROUTES6]).chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
+    lines::LOCAL.chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
     forwarded(&[lines::TRANSLATED]).chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
+    all.extend(named());
+    all.push(chunks());
+    all
+}
+
+/// Chunks of SCTP: whole, cut, without a length, with flags, and none.
+fn chunks() -> Scenario {
+    const CHUNKS: [&[u8]; 14] = [
+        &[0, 3, 0, 4],
+        &[0, 0, 0, 4],
+        &[0, 2, 0, 6, 1, 2, 0, 0, 3, 0, 0, 4],
+        &[0, 2, 0, 6, 1, 2, 0, 0, 1, 0, 0, 4],
+        &[0, 1, 0, 4, 10, 0, 0, 4],
+        &[3, 0, 0, 4, 0, 3, 0, 5, 1, 0, 0, 0],
+        &[6, 1, 0, 4, 0, 0, 0, 4],
+        &[6, 0, 0, 4, 0, 0, 0, 4],
+        &[14, 0, 0, 4],
+        &[14, 1, 0, 4],
+        &[0, 0, 0, 0],
+        &[0, 0, 0, 40],
+        &[200, 0, 0, 6, 0, 0],
+        &[],
+    ];
+    let rules = forwarded(&[lines::CHUNKS]);
+    let mut scenario = scenario("chunks_of_sctp", &rules, &rules, 0, 1);
+    let header = [40000u16.to_be_bytes(), 80u16.to_be_bytes()].concat();
+    for chunks in CHUNKS {
+        let body = [&header[..], &[0; 8], chunks].concat();
+        let v4 = ethernet(LAN, CLIENT).ip4("198.18.0.10", "198.19.0.2").transport(132, &body);
+        let v6 = ethernet(LAN, CLIENT).ip6("2001:db8:1::10", "2001:db8:2::2");
+        scenario = scenario.frame("lan", &v4).frame("lan", &v6.transport(132, &body));
+    }
+    scenario
+}
+
+/// Rules that name objects which other programs make.
+fn named() -> Vec<Scenario> {
+    let mut all = vec![];
+    let mut add = |program: &str, commands: &str, v4: Rules<'_>, v6: Rules<'_>| {
+        if is_installed(program) {
+            let mut scenario = scenario(&format!("named_{program}"), &v4, &v6, 120, 1);
+            scenario.commands.insert_str(0, commands);
+            all.push(scenario);
+        }
+    };
+    let (commands, text) = lines::ACCOUNTS;
+    add("nfacct", commands, forwarded(&[text]), forwarded(&[text]));
+    let (commands, text) = lines::TIMEOUTS;
+    let raw = forwarded(&[text]).into_iter().map(|(_, _, rule)| ("raw", "PREROUTING", rule));
+    add("nfct", commands, raw.collect(), vec![]);
     all
 }
 

@@ -3,6 +3,7 @@
 //! Scenarios by hand, each named for what it shows.
 
 pub mod bridge;
+mod bridge_ip;
 mod devices;
 mod fragments;
 mod headers;
@@ -29,6 +30,7 @@ use crate::scenario::Scenario;
 pub fn all() -> Vec<Scenario> {
     [
         bridge::all(),
+        bridge_ip::all(),
         devices::all(),
         fragments::all(),
         headers::all(),

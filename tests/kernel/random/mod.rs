@@ -2,7 +2,8 @@
 
 //! Random scenarios: a generator for each kind. The same seed gives the same scenario.
 
-mod bridge;
+pub mod bridge;
+mod bridge_ip;
 mod ct;
 mod dynamic;
 mod filtering;
@@ -25,7 +26,7 @@ pub struct Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 9] = [
+pub const KINDS: [Kind; 10] = [
     Kind {
         names: &["random_forwarding_", "random_devices_"],
         scenario: filtering::scenario,
@@ -33,6 +34,7 @@ pub const KINDS: [Kind; 9] = [
     },
     Kind { names: &["random_nat_"], scenario: nat::scenario, share: 1 },
     Kind { names: &["random_bridge_"], scenario: bridge::scenario, share: 10 },
+    Kind { names: &["random_ip_on_bridge_"], scenario: bridge_ip::scenario, share: 10 },
     Kind { names: &["random_snooping_"], scenario: snooping::scenario, share: 10 },
     Kind { names: &["random_fragments_"], scenario: fragments::scenario, share: 5 },
     Kind { names: &["random_ct_"], scenario: ct::scenario, share: 1 },

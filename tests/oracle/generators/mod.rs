@@ -3,6 +3,7 @@
 //! Random scenarios of what most machines' kernels lack. The same seed gives the same scenario.
 
 mod bridge_flow;
+mod broute;
 mod flow_end;
 mod flow_rules;
 mod ipsec;
@@ -17,10 +18,11 @@ mod vlan_flow;
 use crate::random::Kind;
 
 /// All kinds.
-pub const KINDS: [Kind; 9] = [
+pub const KINDS: [Kind; 10] = [
     Kind { names: &["random_tc_"], scenario: tc::scenario, share: 1 },
     Kind { names: &["random_vlan_flow_"], scenario: vlan_flow::scenario, share: 1 },
     Kind { names: &["random_vlan_bridge_"], scenario: vlan_bridge::scenario, share: 1 },
+    Kind { names: &["random_broute_"], scenario: broute::scenario, share: 5 },
     Kind { names: &["random_tunnel_flow_"], scenario: tunnel_flow::scenario, share: 1 },
     Kind { names: &["random_pppoe_flow_"], scenario: pppoe_flow::scenario, share: 1 },
     Kind { names: &["random_bridge_flow_"], scenario: bridge_flow::scenario, share: 1 },

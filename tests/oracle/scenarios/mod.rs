@@ -11,6 +11,7 @@ mod log;
 mod proxy;
 mod queue;
 pub mod sctp;
+mod selftest;
 mod tunnel;
 mod tunnel_errors;
 mod vlan;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Scenario> {
         log::all(),
         proxy::all(),
         sctp::all(),
+        selftest::all(),
     ]
     .concat()
 }

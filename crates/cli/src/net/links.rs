@@ -135,6 +135,8 @@ fn bridge(link: &Object, data: &Object, line: &mut Line, out: &mut String) {
         ("mcast_snooping", "1"),
         ("mcast_hash_max", "4096"),
         ("fdb_max_learned", "0"),
+        ("nf_call_iptables", "0"),
+        ("nf_call_ip6tables", "0"),
     ] {
         let value = data.get(member).map(|value| match value.as_str() {
             Some(text) => text.to_owned(),

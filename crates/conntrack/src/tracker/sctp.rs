@@ -223,7 +223,9 @@ impl Sctp {
                     self.vtag[Direction::Reply as usize] = tag;
                 }
                 chunk::HEARTBEAT => self.vtag[Direction::Original as usize] = vtag,
-                _ => self.vtag[Direction::Reply as usize] = vtag,
+                // SHUTDOWN COMPLETE comes back with the same tag (RFC 9260, 8.4).
+                chunk::SHUTDOWN_ACK => self.vtag[Direction::Reply as usize] = vtag,
+                _ => {}
             }
         }
         true

@@ -226,16 +226,7 @@ impl Lab {
         sysctl("net.ipv4.conf.all.rp_filter=0")?;
         sysctl("net.ipv4.ip_forward=1")?;
         sysctl("net.ipv6.conf.all.forwarding=1")?;
-        let mut nft = Command::new("ip")
-            .args(["netns", "exec", router, "nft", "-f", "-"])
-            .stdin(Stdio::piped())
-            .spawn()
-            .map_err(|e| e.to_string())?;
-        let rules = nft.stdin.take().ok_or("no input")?.write_all(RULES.as_bytes());
-        rules.map_err(|e| e.to_string())?;
-        if !nft.wait().map_err(|e| e.to_string())?.success() {
-            return Err("nft refuses the rules".into());
-        }
+        load(router, RULES)?;
         sysctl("net.netfilter.nf_conntrack_log_invalid=255")?;
         let injector = Python::start(side, INJECT)?;
         let listener = Python::start(router, LISTEN)?;
@@ -257,6 +248,11 @@ impl Lab {
     pub fn sysctl(&self, name: &str, value: u32) {
         let setting = format!("net.netfilter.{name}={value}");
         run("ip", &["netns", "exec", &self.router, "sysctl", "-qw", &setting]).unwrap();
+    }
+
+    /// Loads rules in addition to the usual ones.
+    pub fn load(&self, rules: &str) {
+        load(&self.router, rules).unwrap();
     }
 
     /// Forgets all connections.
@@ -311,6 +307,21 @@ impl Lab {
         let mut all = vec!["netns", "exec", &self.router, "conntrack"];
         all.extend(args.split_whitespace());
         run("ip", &all)
+    }
+}
+
+/// Loads rules in a namespace.
+fn load(namespace: &str, rules: &str) -> Result<(), String> {
+    let mut nft = Command::new("ip")
+        .args(["netns", "exec", namespace, "nft", "-f", "-"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(|e| e.to_string())?;
+    let written = nft.stdin.take().ok_or("no input")?.write_all(rules.as_bytes());
+    written.map_err(|e| e.to_string())?;
+    match nft.wait().map_err(|e| e.to_string())?.success() {
+        true => Ok(()),
+        false => Err("nft refuses the rules".into()),
     }
 }
 

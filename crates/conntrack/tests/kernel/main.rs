@@ -6,6 +6,8 @@
 
 mod helpers;
 mod lab;
+mod policies;
+mod sctp;
 mod sip;
 mod tcp;
 mod udplite;
@@ -16,7 +18,7 @@ use penstock_conntrack::{
 };
 use penstock_packet::Packet;
 use penstock_testkit::build::*;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A packet on its way: from side a or not.
 pub type Step = (bool, Frame);
@@ -24,7 +26,12 @@ pub type Step = (bool, Frame);
 /// Our side.
 struct Ours {
     table: Conntrack,
+    /// Numbers of timeout policies with their protocols.
+    policies: Vec<(u8, u16)>,
 }
+
+/// A timeout policy: a protocol, and seconds by the names of states.
+pub type Policy = (u8, Vec<(&'static str, u32)>);
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64
@@ -51,6 +58,9 @@ impl Ours {
                 HELPERS.iter().position(|h| h.port == to.dst_id && h.protocol == to.protocol)
             {
                 self.table.set_helper(n, at as u16 + 1);
+            }
+            if let Some((_, policy)) = self.policies.iter().find(|(p, _)| *p == to.protocol) {
+                self.table.set_policy(n, *policy);
             }
         }
         if self.table.help(&mut p, Surroundings::default(), |_, _, _, _, _, _| false)
@@ -108,10 +118,28 @@ pub fn compare_all(
     steps: &[Step],
     expectations: bool,
 ) -> Result<(), String> {
+    compare_with(lab, name, settings, steps, expectations, &[])
+}
+
+/// [`compare_all`], where all connections get timeout policies that the lab's rules set.
+pub fn compare_with(
+    lab: &mut Lab,
+    name: &str,
+    settings: &Settings,
+    steps: &[Step],
+    expectations: bool,
+    policies: &[Policy],
+) -> Result<(), String> {
     lab.said();
     lab.flush();
     let settings = Settings { log_invalid: 255, ..settings.clone() };
-    let mut ours = Ours { table: Conntrack::new(settings) };
+    let mut ours = Ours { table: Conntrack::new(settings), policies: vec![] };
+    for (protocol, seconds) in policies {
+        let named: Vec<_> =
+            seconds.iter().map(|(name, s)| (*name, Duration::from_secs(u64::from(*s)))).collect();
+        let policy = ours.table.add_policy(*protocol, &named).unwrap();
+        ours.policies.push((*protocol, policy));
+    }
     let (mut story, mut complaints) = (String::new(), Vec::new());
     for (n, (from_a, frame)) in steps.iter().enumerate() {
         let packet = frame.build();

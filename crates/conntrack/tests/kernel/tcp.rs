@@ -422,7 +422,7 @@ struct End {
 }
 
 /// A random story that is mostly right, with twists.
-fn story(rng: &mut fastrand::Rng, len: usize) -> Vec<Step> {
+pub fn story(rng: &mut fastrand::Rng, len: usize) -> Vec<Step> {
     let mut ends = [End { next: rng.u32(..), seen: 0 }, End { next: rng.u32(..), seen: 0 }];
     let mut steps = Vec::new();
     let options: [&[u8]; 5] =

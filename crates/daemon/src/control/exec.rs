@@ -66,6 +66,14 @@ impl Connection {
         self.answer()
     }
 
+    /// Has a request carried out. What answers it comes later, for the port id of its socket.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn send(&mut self, request: Request) -> io::Result<()> {
+        self.client.say(&Message::Send(request))
+    }
+
     /// Says that a socket is closed, which had this port id. Gives notifications that came before.
     ///
     /// # Errors

@@ -33,6 +33,9 @@ pub enum Message {
     Listen(u32),
     /// A request of a netfilter socket.
     Request(Request),
+    /// A request of a netfilter socket that the client does not wait for: what answers it is for the
+    /// socket's port id.
+    Send(Request),
     /// A netfilter socket of the client is closed, which had this port id.
     Closed(u32),
     /// The server's datagrams for netfilter sockets. [`Message::Exit`] ends those that answer.
@@ -126,6 +129,7 @@ impl Message {
             Message::Netfilter => (b'N', vec![]),
             Message::Listen(groups) => (b'L', groups.to_le_bytes().to_vec()),
             Message::Request(request) => (b'R', request.bytes()),
+            Message::Send(request) => (b'S', request.bytes()),
             Message::Closed(port) => (b'C', port.to_le_bytes().to_vec()),
             Message::Datagrams(all) => (b'D', Datagram::bytes(all)),
             Message::Read(t) => (b'r', text(t)),
@@ -160,6 +164,7 @@ impl Message {
             b'N' => Message::Netfilter,
             b'L' => Message::Listen(u32::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'R' => Message::Request(Request::of(&bytes)?),
+            b'S' => Message::Send(Request::of(&bytes)?),
             b'C' => Message::Closed(u32::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'D' => Message::Datagrams(Datagram::all(&bytes)?),
             b'r' => Message::Read(text(bytes)),
@@ -243,6 +248,7 @@ mod tests {
             }),
             Message::Request(Request { listened: true, ..Request::default() }),
             Message::Closed(1 << 30),
+            Message::Send(Request { port: 9, ..Request::default() }),
             Message::Datagrams(vec![]),
             Message::Datagrams(
                 [Recipient::Sender, Recipient::Others(7), Recipient::All(7), Recipient::Port(7)]

@@ -186,7 +186,9 @@ impl Attendance<'_> {
                 | Ask::Part(..)
                 | Ask::Notice
                 | Ask::Connections(_)
+                | Ask::IpSets(_)
                 | Ask::Packets(_)
+                | Ask::Verdicts(_)
                 | Ask::Listen(_) => {
                     return Err(broken("not for this task"));
                 }

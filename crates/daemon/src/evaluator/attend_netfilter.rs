@@ -227,6 +227,24 @@ impl Attendance<'_> {
                     Rights::Look => Err(Errno::Eperm),
                 }))
             }
+            Ask::Verdicts(decisions) => {
+                let listeners = self.listeners()?;
+                let decide = |decision| match (&batch.line, self.call.rights) {
+                    (Some(line), Rights::All) => listeners.decide(line, decision),
+                    // It has no queue.
+                    (None, Rights::All) => Err(Errno::Enodev),
+                    (_, Rights::Look) => Err(Errno::Eperm),
+                };
+                let results = (0..).zip(decisions.into_iter().map(decide));
+                Some(Answer::Refusals(results.filter_map(|(n, r)| Some((n, r.err()?))).collect()))
+            }
+            Ask::IpSets(request) => {
+                let refused = self.call.rights == Rights::Look && request.changes();
+                Some(Answer::IpSets(match refused {
+                    true => Err(penstock_ipset::Code::EPERM.into()),
+                    false => rules.ask_ip_sets(&request),
+                }))
+            }
             Ask::Connections(ask) => {
                 let looks = self.call.rights == Rights::Look;
                 Some(Answer::Connections(self.tables()?.carry_out(ask, looks)))

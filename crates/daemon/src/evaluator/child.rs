@@ -8,6 +8,7 @@
 //! is evaluated again on a copy that has all that it needs.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::unix::net::UnixStream;
@@ -19,7 +20,7 @@ use penstock_lang::source::{Files, Origin, cannot_read};
 use penstock_ruleset::link::{Linked, LinkedFlowtable};
 use penstock_ruleset::model::Generation;
 use penstock_ruleset::reset::Reset;
-use penstock_ruleset::{Change, Ruleset, received};
+use penstock_ruleset::{Change, Errno, Ruleset, received};
 use penstock_system::SystemNames;
 
 use super::channel::Channel;
@@ -33,6 +34,7 @@ use super::sandbox;
 use crate::config::Config;
 use crate::control::protocol::Message;
 use crate::control::{CaptureCall, Client, ClientFiles, NftCall, PATIENCE, Rights, Source};
+use crate::packet_listeners::Decision;
 use crate::rules::{Refused, Update};
 use crate::{now, probe};
 
@@ -51,6 +53,18 @@ enum End {
     HandedOver,
 }
 
+/// How it is found out what comes of a verdict.
+#[derive(Debug, Default)]
+pub(super) enum Verdicts {
+    /// The dataplane is asked.
+    #[default]
+    Asked,
+    /// It is taken for right, and noted, to be asked with others.
+    Noted(Vec<Decision>),
+    /// It is known.
+    Known(VecDeque<Result<(), Errno>>),
+}
+
 pub(super) struct Child<'c> {
     pub(super) channel: &'c Channel,
     pub(super) client: &'c Client,
@@ -61,6 +75,8 @@ pub(super) struct Child<'c> {
     pub(super) changed: Cell<bool>,
     /// What happened to connections, and the client has yet to be told.
     pub(super) kept: RefCell<Kept>,
+    /// How verdicts about packets are asked.
+    pub(super) verdicts: Verdicts,
 }
 
 /// A session and what it asks.
@@ -107,6 +123,7 @@ pub(super) fn serve(
         mirror,
         changed: Cell::new(false),
         kept: RefCell::default(),
+        verdicts: Verdicts::default(),
     });
     let said = match child.run(confined) {
         Ok(End::Status(status)) => client.say(&Message::Exit(status)),

@@ -32,6 +32,7 @@
 //! | `netfilter`, [`attend_netfilter`] | both sides, where the client is a netfilter socket |
 //! | `kept` | what happened to connections, on its way to such a client |
 //! | [`remote_connections`] | connections as such a client reads and changes them |
+//! | `verdicts` | what such a client asks about packets |
 //! | [`attend`] | the dataplane's side of a child |
 //! | [`load`] | the dataplane's own files |
 //! | [`channel`], [`protocol`] | what is said, and how |
@@ -50,7 +51,9 @@ mod process;
 mod protocol;
 mod recorder;
 mod remote_connections;
+mod remote_ip_sets;
 mod sandbox;
+mod verdicts;
 
 use std::io;
 use std::os::fd::BorrowedFd;

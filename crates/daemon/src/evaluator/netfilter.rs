@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use penstock_lang::session::remote::Changes;
 use penstock_nfnetlink::{
-    Answers, Backend, Client, Connections, LogConfig, Notification, PacketListeners, Process,
-    QueueConfig, QueueVerdict, Refused, Show, SocketOption,
+    Answers, Backend, Client, Connections, IpSetTable, Notification, PacketListeners, Process,
+    Refused, Show, SocketOption, only_decides,
 };
 use penstock_ruleset::link::{ErrorPlace, LinkError, Linked};
 use penstock_ruleset::reset::Reset;
@@ -59,6 +59,8 @@ impl Child<'_> {
     /// Answers requests, and notes the port ids of sockets that may own something.
     fn serve_sockets(&mut self, ports: &mut BTreeSet<u32>) -> io::Result<()> {
         let mut groups = 0;
+        // What the client said while it was heard for verdicts.
+        let mut said = None;
         loop {
             let listens = groups & RULESET != 0;
             if self.changed.take() && listens {
@@ -66,7 +68,8 @@ impl Child<'_> {
                 self.say_datagrams(all(told))?;
                 continue;
             }
-            match self.wait()? {
+            let next = if said.is_some() { Next::Client } else { self.wait()? };
+            match next {
                 Next::Room => {
                     let some = self.kept.borrow_mut().take(AT_A_TIME);
                     self.say_datagrams(some)?;
@@ -79,10 +82,14 @@ impl Child<'_> {
                     None => return Ok(()),
                 },
                 Next::Client => {
-                    if self.client.is_there().is_err() {
+                    if said.is_none() && self.client.is_there().is_err() {
                         return Ok(());
                     }
-                    match self.client.hear(PATIENCE)? {
+                    let message = match said.take() {
+                        Some(message) => message,
+                        None => self.client.hear(PATIENCE)?,
+                    };
+                    match message {
                         Message::Listen(new) => {
                             self.listen(groups, new)?;
                             groups = new;
@@ -92,6 +99,10 @@ impl Child<'_> {
                                 ports.insert(request.port);
                             }
                             self.request(request, listens)?;
+                        }
+                        Message::Send(request) => {
+                            said = self.carry_out(request)?;
+                            continue;
                         }
                         Message::Closed(port) => {
                             let closed = packet_listeners::Ask::Closed(port);
@@ -125,7 +136,7 @@ impl Child<'_> {
 
     fn request(&mut self, request: Request, listens: bool) -> io::Result<()> {
         sandbox::alarm(self.call.time.as_secs().saturating_add(GRACE));
-        let answered = self.answer(request, listens);
+        let answered = self.answer(&request, listens);
         sandbox::stop_alarm();
         self.client
             .set_budget((self.call.rights == Rights::Look).then(|| Budget::of_listing(true)));
@@ -192,7 +203,7 @@ impl Child<'_> {
     }
 
     /// All that comes of a request, in order.
-    fn answer(&mut self, request: Request, listens: bool) -> io::Result<Vec<Datagram>> {
+    pub(super) fn answer(&mut self, request: &Request, listens: bool) -> io::Result<Vec<Datagram>> {
         let mut socket = Client::new(request.port);
         let options = (0..32).filter(|bit| request.options >> bit & 1 != 0);
         for option in options.filter_map(SocketOption::from_number) {
@@ -203,7 +214,11 @@ impl Child<'_> {
         let may_change = request.may_change && self.call.rights == Rights::All;
         let process =
             Process { id: request.thread, name: request.name.as_str().into(), may_change };
-        let mut told = self.follow(false, listens)?;
+        // Verdicts about packets are about no ruleset.
+        let mut told = match only_decides(&request.datagram) {
+            true => Vec::new(),
+            false => self.follow(false, listens)?,
+        };
         let mut whole = None;
         for run in 1.. {
             let mut batch = Batch::new(self, whole.take());
@@ -248,7 +263,7 @@ impl Child<'_> {
     }
 
     /// Says datagrams, some at once.
-    fn say_datagrams(&self, datagrams: Vec<Datagram>) -> io::Result<()> {
+    pub(super) fn say_datagrams(&self, datagrams: Vec<Datagram>) -> io::Result<()> {
         let (mut together, mut bytes) = (Vec::new(), 0);
         for datagram in datagrams {
             if bytes + datagram.bytes.len() > TOGETHER && !together.is_empty() {
@@ -302,7 +317,7 @@ enum MadePlace {
 
 /// One run of a request: the ruleset that it reads and changes.
 pub(super) struct Batch<'b, 'c> {
-    child: &'b mut Child<'c>,
+    pub(super) child: &'b mut Child<'c>,
     recorder: Recorder<'c>,
     /// A copy with all that packets have changed; otherwise the mirror is the base.
     whole: Option<Ruleset>,
@@ -373,11 +388,20 @@ impl<'b, 'c> Batch<'b, 'c> {
         }
     }
 
-    fn packets_answer(&mut self, ask: packet_listeners::Ask) -> Result<(), Errno> {
-        match self.child.ask(&Ask::Packets(ask)) {
-            Ok(Answer::Packets(answer)) => answer,
-            Ok(_) => Err(self.wrong_answer()),
-            Err(e) => Err(self.broke(e).errno),
+    pub(super) fn ip_sets_answer(
+        &mut self,
+        ask: penstock_ipset::Request,
+    ) -> Result<penstock_ipset::Reply, penstock_ipset::Refused> {
+        match self.child.ask(&Ask::IpSets(ask)) {
+            Ok(Answer::IpSets(answer)) => answer,
+            Ok(_) => {
+                self.wrong_answer();
+                Err(penstock_ipset::Code::EIO.into())
+            }
+            Err(e) => {
+                self.broke(e);
+                Err(penstock_ipset::Code::EIO.into())
+            }
         }
     }
 
@@ -386,7 +410,7 @@ impl<'b, 'c> Batch<'b, 'c> {
         self.broke(unexpected()).errno
     }
 
-    fn broke(&mut self, e: io::Error) -> Error {
+    pub(super) fn broke(&mut self, e: io::Error) -> Error {
         self.broken.get_or_insert(e);
         Error::new(Errno::Eio, Blame::Whole)
     }
@@ -542,25 +566,11 @@ impl Backend for Batch<'_, '_> {
         Some(self)
     }
 
-    fn packets(&mut self) -> Option<&mut dyn PacketListeners> {
+    fn ip_sets(&mut self) -> Option<&mut dyn IpSetTable> {
         Some(self)
     }
-}
 
-impl PacketListeners for Batch<'_, '_> {
-    fn configure_queue(&mut self, port: u32, queue: u16, asked: &QueueConfig) -> Result<(), Errno> {
-        self.packets_answer(packet_listeners::Ask::Queue(port, queue, *asked))
-    }
-
-    fn may_decide(&mut self, port: u32, queue: u16) -> Result<(), Errno> {
-        self.packets_answer(packet_listeners::Ask::MayDecide(port, queue))
-    }
-
-    fn decide(&mut self, port: u32, queue: u16, verdict: QueueVerdict) -> Result<(), Errno> {
-        self.packets_answer(packet_listeners::Ask::Decide(port, queue, verdict))
-    }
-
-    fn configure_log(&mut self, port: u32, group: u16, asked: &LogConfig) -> Result<(), Errno> {
-        self.packets_answer(packet_listeners::Ask::Log(port, group, *asked))
+    fn packets(&mut self) -> Option<&mut dyn PacketListeners> {
+        Some(self)
     }
 }

@@ -140,6 +140,10 @@ pub(super) enum Ask {
     Connections(connections::Ask),
     /// Something about packets of queues and logs. The answer is [`Answer::Packets`].
     Packets(packet_listeners::Ask),
+    /// Verdicts about packets. The answer is [`Answer::Refusals`].
+    Verdicts(Vec<packet_listeners::Decision>),
+    /// Something about sets of ipset. The answer is [`Answer::IpSets`].
+    IpSets(penstock_ipset::Request),
     /// What happens to connections from here on, of groups, group 1 in the lowest bit:
     /// [`Answer::Told`].
     Listen(u32),
@@ -179,8 +183,12 @@ pub(super) enum Answer {
     Lost,
     /// What comes of a question about connections.
     Connections(Result<connections::Answer, Errno>),
+    /// What comes of a question about sets of ipset.
+    IpSets(Result<penstock_ipset::Reply, penstock_ipset::Refused>),
     /// What comes of a question about packets.
     Packets(Result<(), Errno>),
+    /// Those of several verdicts that are refused, by their places.
+    Refusals(Vec<(u32, Errno)>),
     /// Packets for sockets with port ids; an empty one says that some were missed. It may come
     /// before the answer to a question.
     Given(Vec<(u32, Vec<u8>)>),

@@ -252,6 +252,22 @@ impl Rules {
         ruleset.save_part(now(), named, resets)
     }
 
+    /// Carries out a request for sets of ipset.
+    ///
+    /// # Errors
+    /// Those of [`Ruleset::ask_ip_sets`].
+    pub(crate) fn ask_ip_sets(
+        &self,
+        request: &penstock_ipset::Request,
+    ) -> Result<penstock_ipset::Reply, penstock_ipset::Refused> {
+        if request.asks_for_references() {
+            // No rule comes to refer to what goes.
+            return self.lock().ruleset.ask_ip_sets(request, now());
+        }
+        let ruleset = self.lock().ruleset.clone();
+        ruleset.ask_ip_sets(request, now())
+    }
+
     /// Keeps others from committing anything, as long as it is held.
     pub(crate) fn alone(&self) -> Alone<'_> {
         self.commits.lock().unwrap_or_else(PoisonError::into_inner)

@@ -8,20 +8,24 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use penstock_dataplane::{Dataplane, Engine, FlowSummary};
+use penstock_lang::datatype::Format;
 use penstock_lang::session::NOT_PERMITTED;
 use penstock_print::list::{Entries, List};
+use penstock_print::rules::WrittenRules;
 use penstock_print::show::connections::{self, Connection, ProcLine};
 use penstock_print::show::flows::{self, Flow, Totals};
 use penstock_print::show::stages::{Stage, Stages};
 use penstock_print::show::state::State;
 use penstock_print::show::status::{Status, Talker};
 use penstock_print::show::{Form, Listing};
+use penstock_system::SystemNames;
 
 use super::Server;
 use super::pages::{ListPage, Page, PageSize};
 use super::talkers;
 use crate::control::protocol::{Message, Show};
 use crate::control::{Budget, Client, Exceeded, Rights, Telling};
+use crate::now;
 use crate::requests::Request;
 
 /// What an answer that is no list counts as, of a worker's time.
@@ -169,7 +173,10 @@ impl Server {
         self.workers.tell(|| Request::Profile(self.config.engine, false));
         there?;
         let mut telling = Telling::new(client);
-        penstock_print::write(&together(lines?), form, &mut telling)?;
+        let names = SystemNames::default();
+        let generation = self.rules.generation();
+        let rules = WrittenRules::new(&generation, &names, Format::default(), now());
+        penstock_print::write(&together(lines?).written(&rules), form, &mut telling)?;
         telling.flush()?;
         client.say(&Message::Exit(0))
     }
@@ -245,7 +252,7 @@ fn together(all: Vec<Vec<(String, u64, u64)>>) -> Stages {
             Some(stage) => (stage.times, stage.ticks) = (stage.times + times, stage.ticks + ticks),
             None => {
                 places.insert(name.clone(), stages.len());
-                stages.push(Stage { name, times, ticks });
+                stages.push(Stage::from((name, times, ticks)));
             }
         }
     }

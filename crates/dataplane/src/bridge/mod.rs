@@ -16,6 +16,7 @@
 //! and to multicast routers.
 
 pub(crate) mod fdb;
+pub(crate) mod ipv6_len;
 pub(crate) mod learned;
 pub(crate) mod mdb;
 pub(crate) mod memberships;

@@ -50,6 +50,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         let zone = self.fragment_zone(packet);
         let user = match context.hook {
+            _ if packet.meta.bridged.passed => User::Bridge(zone),
             Hook::Output => User::Out(zone),
             _ => User::In(zone),
         };

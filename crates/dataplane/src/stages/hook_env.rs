@@ -16,7 +16,7 @@ use penstock_program::env::{
     Rejection, Route as RouteAnswer, SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
-use penstock_program::image::{ChainIndex, CtObject, FlowtableIndex, LinkedVerdict};
+use penstock_program::image::{ChainIndex, CtObject, FlowtableIndex, LinkedVerdict, NewConnection};
 use penstock_program::osf::Fingerprints;
 use penstock_program::{Context, Env, Image, WorkerNumber};
 use penstock_wire::protocol;
@@ -284,7 +284,9 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
         let Some(place) = chain_place(image, self.entry.chain) else { return };
         let net = self.worker.net;
         let context = self.context;
-        let record = LogRecord { log, place, context, input: net.link(iif), output: net.link(oif) };
+        let (input, output) = (net.link(iif), net.link(oif));
+        let ports = self.worker.bridge_ports(packet);
+        let record = LogRecord { log, place, context, input, output, ports };
         self.worker.sink.log(&record, packet);
     }
 
@@ -331,14 +333,9 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
         connections::set_zone(&mut self.worker.state.conntrack, packet, zone, dir)
     }
 
-    fn ct_set_template(
-        &mut self,
-        packet: &mut Packet,
-        helper: &str,
-        zone: u16,
-        dir: Option<CtDir>,
-    ) -> Decision {
-        connections::set_helper(&mut self.worker.state.conntrack, packet, helper, (zone, dir))
+    fn ct_set_template(&mut self, packet: &mut Packet, new: &NewConnection) -> Decision {
+        let state = &mut *self.worker.state;
+        state.tracking.policies.set_template(&mut state.conntrack, packet, new)
     }
 
     fn ct_first_source(&mut self, packet: &Packet) -> Option<IpAddr> {

@@ -63,6 +63,10 @@ impl<S: Sink> Worker<'_, S> {
             Err(InputError::Checksum) => return self.end(DropReason::Ip4Checksum, packet),
             Err(InputError::Truncated) => return self.end(DropReason::Ip4Truncated, packet),
         }
+        if packet.meta.bridged.passed {
+            self.leave_bridged(packet);
+            return Next::Ip4Route;
+        }
         self.hook_before_route(Protocol::Ip, Hook::Prerouting, packet, course, Next::Ip4Route)
     }
 

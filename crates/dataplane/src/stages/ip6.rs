@@ -60,6 +60,10 @@ impl<S: Sink> Worker<'_, S> {
                 }
             }
         }
+        if packet.meta.bridged.passed {
+            self.leave_bridged(packet);
+            return Next::Ip6Route;
+        }
         self.hook_before_route(Protocol::Ip6, Hook::Prerouting, packet, course, Next::Ip6Route)
     }
 

@@ -88,6 +88,7 @@ impl<S: Sink> Worker<'_, S> {
                 Next::Arp => self.arp_receive(packet, course),
 
                 Next::BridgePrerouting => self.bridge_prerouting(packet, course),
+                Next::BridgeAfterIp(hook) => self.bridge_after_ip(hook, packet, course),
                 Next::BridgeRoute => self.bridge_route(packet, course),
                 Next::BridgeInput => self.bridge_input(packet, course),
                 Next::BridgeReceived => self.bridge_received(packet, course),

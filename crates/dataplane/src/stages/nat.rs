@@ -342,9 +342,16 @@ fn destination_bytes(packet: &Packet) -> [u8; 16] {
 
 const GLOBAL: u8 = 14;
 
-/// Scope of an IPv6 address (`ipv6_addr_scope()`): link, site or global.
+/// Scope of an IPv6 address (`ipv6_addr_scope()`): host, link, site or global.
 fn scope(address: u128) -> u8 {
-    match (address >> 112) as u16 & 0xffc0 {
+    let start = (address >> 112) as u16;
+    if start >> 8 == 0xff {
+        return match start & 0xf {
+            scope @ (1 | 2 | 5) => scope as u8,
+            _ => GLOBAL,
+        };
+    }
+    match start & 0xffc0 {
         0xfe80 => 2,
         0xfec0 => 5,
         _ if address == 1 => 2,

@@ -13,7 +13,7 @@ use penstock_program::{Context, Family, Hook};
 
 use crate::course::Course;
 use crate::hook_result::HookResult;
-use crate::hooks::Protocol;
+use crate::hooks::{HookList, Protocol};
 use crate::place::rule_place;
 use crate::queues::{Held, NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::DropReason;
@@ -62,6 +62,24 @@ impl<S: Sink> Worker<'_, S> {
                 HookResult::Dropped
             }
             Queued::PassedBy => HookResult::Accept,
+            Queued::Cut if packet.meta.gso.is_none() => {
+                self.drop_at(DropReason::QueueFull, place, packet);
+                HookResult::Dropped
+            }
+            Queued::Cut => {
+                let hooks = self.hooks;
+                let list = hooks.list(protocol_of(context), context.hook);
+                self.send_segments(packet, |worker, segment| {
+                    let link = packet.link();
+                    segment.put_link(link.len()).copy_from_slice(link);
+                    let mut own = *course;
+                    let queued = worker.queue((num, bypass, rule), context, at, segment, course);
+                    if queued == HookResult::Accept {
+                        worker.go_on(list, at + 1, context, segment, &mut own);
+                    }
+                });
+                HookResult::Stolen
+            }
             Queued::Held => {
                 let mut kept = self.state.buffers.spare.pop().unwrap_or_default();
                 std::mem::swap(&mut kept, packet);
@@ -138,10 +156,21 @@ impl<S: Sink> Worker<'_, S> {
                 }
             }
         };
-        let end = self.run_list_from(list, next, context, packet, &mut course);
-        if end == HookResult::Accept {
-            self.run(course.next, packet, &mut course);
-        }
+        self.go_on(list, next, context, packet, &mut course);
         Ok(())
+    }
+
+    /// Has a packet continue with a stage of its hook list, and after it.
+    fn go_on(
+        &mut self,
+        list: &HookList,
+        next: usize,
+        context: Context,
+        packet: &mut Packet,
+        course: &mut Course,
+    ) {
+        if self.run_list_from(list, next, context, packet, course) == HookResult::Accept {
+            self.run(course.next, packet, course);
+        }
     }
 }

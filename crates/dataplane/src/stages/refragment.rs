@@ -47,7 +47,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         let Some(to) = &course.route else { return self.end(DropReason::NoRoute, packet) };
         let mtu = self.mtu(to);
-        if packet.sent_len() <= mtu && packet.meta.reassembled == 0 {
+        if packet.sent_len() <= mtu && !self.state.fragments.reassembled.limits(packet) {
             return Next::Neighbour(Protocol::Ip);
         }
         self.ip4_cut(packet, *to, mtu)
@@ -77,7 +77,7 @@ impl<S: Sink> Worker<'_, S> {
             );
             return self.end(DropReason::TooBig, packet);
         }
-        let mtu = came.map_or(mtu, |r| r.max_size.min(mtu));
+        let mtu = came.and_then(|r| r.limit()).map_or(mtu, |size| size.min(mtu));
         let head = h.header_len();
         // When it looks for a host socket, the kernel linearizes the TCP header
         // (`tcp_v4_early_demux()`), which changes the sizes in which the packet came.
@@ -121,7 +121,7 @@ impl<S: Sink> Worker<'_, S> {
         let mtu = self.mtu6(to);
         let len = packet.sent_len();
         let came = self.state.fragments.reassembled.get(packet);
-        if len <= mtu && came.is_none_or(|r| len <= r.max_size) {
+        if len <= mtu && came.and_then(|r| r.limit()).is_none_or(|size| len <= size) {
             return Next::Neighbour(Protocol::Ip6);
         }
         self.ip6_cut(packet, *to, mtu, course.whole)
@@ -142,7 +142,8 @@ impl<S: Sink> Worker<'_, S> {
             return Next::Done;
         }
         // No larger than they came, but IPv6's least MTU is never too large.
-        let mtu = came.map_or(mtu, |r| r.max_size.max(penstock_wire::ipv6::MIN_MTU));
+        let least = penstock_wire::ipv6::MIN_MTU;
+        let mtu = came.and_then(|r| r.limit()).map_or(mtu, |size| size.max(least));
         let head = ipv6_ext::unfragmentable_len(packet.network()).unwrap_or(0);
         let room = mtu.saturating_sub(head + ipv6_ext::FRAGMENT_LEN);
         let id = self.state.numbers.random.nonzero_u32();
@@ -178,6 +179,14 @@ impl<S: Sink> Worker<'_, S> {
         if came.max_size > mtu || v6 && came.max_size < penstock_wire::ipv6::MIN_MTU {
             return self.drop(DropReason::TooBig, packet);
         }
+        self.bridge_cut(packet, came.max_size);
+    }
+
+    /// Cuts a frame of a bridge into fragments of this size: as they came, if the packet is as it
+    /// came.
+    pub(crate) fn bridge_cut(&mut self, packet: &mut Packet, max_size: usize) {
+        let came = self.state.fragments.reassembled.get(packet);
+        let v6 = packet.meta.protocol == penstock_wire::ethernet::IPV6;
         let (head, more) = match ipv4::Header::new(packet.network()) {
             Some(h) if !v6 => (h.header_len(), 0),
             _ => (
@@ -189,16 +198,17 @@ impl<S: Sink> Worker<'_, S> {
         let mut pieces = self.pieces();
         let mut scratch = self.bytes();
         let emit = |piece: &[u8]| pieces.push(piece);
-        let room = came.max_size.saturating_sub(head + more);
-        let sizes = came.sizes(&self.state.fragments.reassembled, packet, head, room);
+        let room = max_size.saturating_sub(head + more);
+        let table = &self.state.fragments.reassembled;
+        let sizes = came.and_then(|came| came.sizes(table, packet, head, room));
         let mut left = sizes.unwrap_or_default().iter();
         let next = |_| left.next().copied().unwrap_or(0);
         let (network, whole) = (packet.network(), sizes.is_some());
         let done = match (v6, whole) {
             (false, true) => ipv4::cut(network, next, false, &mut scratch, emit),
-            (false, false) => ipv4::fragment(network, came.max_size, false, &mut scratch, emit),
+            (false, false) => ipv4::fragment(network, max_size, false, &mut scratch, emit),
             (true, true) => ipv6_ext::cut(network, next, id, &mut scratch, emit),
-            (true, false) => ipv6_ext::fragment(network, came.max_size, id, &mut scratch, emit),
+            (true, false) => ipv6_ext::fragment(network, max_size, id, &mut scratch, emit),
         };
         self.give_back(scratch);
         self.send_pieces(packet, pieces, done, |w, piece| {

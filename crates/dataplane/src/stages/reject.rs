@@ -15,7 +15,9 @@ use crate::connections::answer_ct;
 use crate::course::Course;
 use crate::hooks::Protocol;
 use crate::link_header::put_ethernet;
+use crate::route::Route;
 use crate::sink::Sink;
+use crate::stages::bridge::ethernet_addresses;
 use crate::stages::hook_env::ChainCall;
 use crate::stages::icmp4::Options;
 use crate::stages::icmp6::{TxMeta, pseudo};
@@ -154,8 +156,11 @@ impl<S: Sink> Worker<'_, S> {
         match how {
             Rejection::Icmp(code) => {
                 if unreachable_ok4(&h, header4(network, &h)) {
+                    // Nobody reads options on a bridge.
+                    let on_bridge = packet.meta.bridged.leaves != 0;
                     let compiled = matches!(site.context.hook, Hook::Input | Hook::Forward)
                         || site.context.hook == Hook::Postrouting && packet.meta.iif != 0;
+                    let compiled = compiled && !on_bridge;
                     self.icmp4_error(
                         packet,
                         Some(&to),
@@ -183,13 +188,7 @@ impl<S: Sink> Worker<'_, S> {
                 let mut bytes = self.bytes();
                 bytes.extend_from_slice(&head4(&h, protocol::TCP, tcp::LEN, ttl));
                 bytes.extend_from_slice(&segment);
-                self.state.conntrack.set_closing(&packet.meta.ct);
-                self.send_made(
-                    Protocol::Ip,
-                    &bytes,
-                    TxMeta { time: packet.meta.time, mark, ct: answer_ct(packet) },
-                    way,
-                );
+                self.send_reset(Protocol::Ip, packet, &bytes, mark, way);
                 self.give_back(bytes);
             }
         }
@@ -221,15 +220,42 @@ impl<S: Sink> Worker<'_, S> {
                 let mut bytes = self.bytes();
                 bytes.extend_from_slice(&head6(&h, protocol::TCP, tcp::LEN, hop_limit));
                 bytes.extend_from_slice(&segment);
-                self.state.conntrack.set_closing(&packet.meta.ct);
-                self.send_made(
-                    Protocol::Ip6,
-                    &bytes,
-                    TxMeta { time: packet.meta.time, mark, ct: answer_ct(packet) },
-                    way,
-                );
+                self.send_reset(Protocol::Ip6, packet, &bytes, mark, way);
                 self.give_back(bytes);
             }
+        }
+    }
+
+    /// A reset is a packet of the host's own; but where a packet came by a port of a bridge, it
+    /// leaves there at once, from the address that the packet went to.
+    fn send_reset(
+        &mut self,
+        protocol: Protocol,
+        packet: &Packet,
+        bytes: &[u8],
+        mark: u32,
+        way: Route,
+    ) {
+        self.state.conntrack.set_closing(&packet.meta.ct);
+        let tx = TxMeta { time: packet.meta.time, mark, ct: answer_ct(packet) };
+        let Some((to, from)) = ethernet_addresses(packet) else {
+            return self.send_made(protocol, bytes, tx, way);
+        };
+        match self.net.link(packet.meta.bridged.arrived) {
+            Some(port) if packet.meta.bridged.arrived != 0 => {
+                let ethertype = packet.meta.protocol;
+                self.nested(tx.time, |worker, answer| {
+                    worker.state.counters.originated += 1;
+                    answer.load_network(bytes);
+                    answer.meta.time = tx.time;
+                    answer.meta.mark = mark;
+                    answer.meta.ct = tx.ct;
+                    answer.meta.protocol = ethertype;
+                    answer.meta.nftrace = worker.state.trace_all;
+                    worker.send_on(answer, port, from, to, None);
+                });
+            }
+            _ => self.send_made(protocol, bytes, tx, way),
         }
     }
 

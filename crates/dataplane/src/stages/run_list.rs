@@ -13,6 +13,7 @@ use crate::hooks::{Entry, HookList, Protocol, Stage};
 use crate::reason::DropReason;
 use crate::route::route_key;
 use crate::sink::Sink;
+use crate::stages::bridge::is_brouted;
 use crate::stages::hook_env::ChainCall;
 use crate::stages::ingress_batch::ListCode;
 use crate::stages::run_chain;
@@ -157,7 +158,7 @@ impl<S: Sink> Worker<'_, S> {
                 end = self.queue((num, bypass, rule), context, at, packet, course);
             }
             // A frame to be routed leaves the bridge at once (nf_hook_bridge_pre()).
-            if end != HookResult::Accept || packet.meta.broute {
+            if end != HookResult::Accept || is_brouted(packet) {
                 return end;
             }
         }
@@ -183,6 +184,7 @@ impl<S: Sink> Worker<'_, S> {
             Stage::BridgeConntrack => self.bridge_track(context, packet),
             Stage::BridgeInput => self.bridge_input_track(packet),
             Stage::BridgeConfirm => self.bridge_confirm(packet),
+            Stage::BridgeIp(hook) => self.bridge_ip(*hook, packet, course),
         }
     }
 

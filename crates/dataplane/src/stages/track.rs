@@ -68,7 +68,9 @@ impl<S: Sink> Worker<'_, S> {
             let log = Log { prefix, level: Some(NOTICE), flags: Some(ALL), ..Log::default() };
             let place = Place { family: context.family, table: "", chain: "", rule: None };
             let (input, output) = (self.net.link(devices.0), self.net.link(devices.1));
-            self.sink.log(&LogRecord { log: &log, place, context, input, output }, packet);
+            let ports = self.bridge_ports(packet);
+            let record = LogRecord { log: &log, place, context, input, output, ports };
+            self.sink.log(&record, packet);
         }
     }
 

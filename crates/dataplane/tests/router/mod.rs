@@ -310,6 +310,7 @@ pub fn load(path: &mut Dataplane, bases: Vec<Base>) -> Ruleset {
             name: b.name.into(),
             base: Some(base),
             policy_accept: Some(b.accept),
+            counter: None,
             anonymous: false,
             offload: false,
             userdata: none.clone(),

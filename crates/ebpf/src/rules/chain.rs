@@ -109,6 +109,9 @@ impl Compiler<'_> {
             self.rules(Block { chain: entry.chain(), inet, ret, accept })?;
             self.asm.bind(ret);
             let chain = self.job.image.chain(entry.chain());
+            if let Some(state) = chain.and_then(|c| c.policy_counter.as_ref()) {
+                self.count(state).map_err(|reason| NotOffloadable::all(&reason))?;
+            }
             if chain.is_some_and(|c| c.policy_accept == Some(false)) {
                 self.asm.jump(self.drop);
             }

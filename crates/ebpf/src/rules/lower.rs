@@ -384,7 +384,7 @@ impl Compiler<'_> {
     }
 
     /// Counts the packet.
-    fn count(&mut self, state: &StateRef) -> Result<(), String> {
+    pub(super) fn count(&mut self, state: &StateRef) -> Result<(), String> {
         let index = self.plan.counters_ref().index(state).ok_or_else(refused)?;
         self.count_at(COUNTERS, (index * CELL) as i16);
         Ok(())

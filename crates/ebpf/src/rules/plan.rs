@@ -44,6 +44,10 @@ impl Plan {
                 survey.slots.add(Field::L4Proto).map_err(all)?;
             }
             survey.chain(entry.chain(), inet)?;
+            let chain = job.image.chain(entry.chain());
+            if let Some(state) = chain.and_then(|c| c.policy_counter.as_ref()) {
+                survey.state(state).map_err(|reason| all(&reason))?;
+            }
         }
         let transport = transport || survey.slots.need_transport();
         let length = !survey.states.is_empty() || survey.slots.find(Field::Length).is_some();

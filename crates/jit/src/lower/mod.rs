@@ -20,6 +20,8 @@ use crate::asm::{Block, Value};
 use crate::lowering_ctx::{LoweringCtx, Registers};
 use crate::tables::Tables;
 
+pub(crate) use stateful::count;
+
 /// What follows an operation.
 pub(crate) enum Flow {
     /// The next one. Where the rule ends, code has left.

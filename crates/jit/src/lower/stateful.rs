@@ -11,9 +11,15 @@ use crate::asm::{Block, Width};
 use crate::lowering_ctx::{LoweringCtx, Registers};
 
 pub(super) fn counter(ctx: &mut LoweringCtx<'_, '_>, state: &State) -> Flow {
+    count(ctx, state);
+    Flow::Next
+}
+
+/// Counts the packet.
+pub(crate) fn count(ctx: &mut LoweringCtx<'_, '_>, state: &State) {
     let (State::Counter(counter), Some(length)) = (state, ctx.windows.length) else {
         // The interpreter counts nothing either in a state that is no counter's.
-        return Flow::Next;
+        return;
     };
     let first = counter.cells_of_first();
     let [packets, bytes] = first.each_ref().map(|cell| cell.as_ptr().addr());
@@ -25,7 +31,6 @@ pub(super) fn counter(ctx: &mut LoweringCtx<'_, '_>, state: &State) -> Flow {
         let count = ctx.asm.add(count, more);
         ctx.asm.store(count, place, offset);
     }
-    Flow::Next
 }
 
 pub(super) fn run(

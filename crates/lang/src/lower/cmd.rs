@@ -208,6 +208,7 @@ impl Lowering<'_, '_> {
                 name: self.chain_name(),
                 base,
                 policy_accept,
+                counter: None,
                 anonymous: false,
                 offload: block.offload,
                 userdata: userdata::with_comment(block.comment.as_deref()),

@@ -58,6 +58,7 @@ impl Program<'_, '_> {
                     name: name.clone(),
                     base: None,
                     policy_accept: None,
+                    counter: None,
                     anonymous: true,
                     offload: false,
                     userdata: userdata::with_comment(None),

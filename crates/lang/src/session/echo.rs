@@ -179,7 +179,8 @@ impl Session<'_> {
             | Change::DeleteObject { .. }
             | Change::DeleteFlowtable { .. }
             | Change::Sender { .. }
-            | Change::Closed { .. } => None,
+            | Change::Closed { .. }
+            | Change::Global(_) => None,
         };
         event.into_iter().collect()
     }
@@ -269,7 +270,8 @@ impl Session<'_> {
             | Change::DeleteObject { .. }
             | Change::DeleteFlowtable { .. }
             | Change::Sender { .. }
-            | Change::Closed { .. } => return None,
+            | Change::Closed { .. }
+            | Change::Global(_) => return None,
         };
         Some(format!("{verb} {text}"))
     }

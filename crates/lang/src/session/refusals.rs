@@ -135,7 +135,8 @@ fn kind(change: &Change) -> Option<Kind> {
         Change::AddElements { .. }
         | Change::DeleteElements { .. }
         | Change::Sender { .. }
-        | Change::Closed { .. } => return None,
+        | Change::Closed { .. }
+        | Change::Global(_) => return None,
         Change::AddObject { .. } | Change::DeleteObject { .. } => Kind::Object,
         Change::AddFlowtable { .. } | Change::DeleteFlowtable { .. } => Kind::Flowtable,
     })
@@ -163,7 +164,7 @@ pub(super) fn place(change: &Change) -> Option<(Family, &str)> {
         | Change::DeleteObject { family, table, .. }
         | Change::AddFlowtable { family, table, .. }
         | Change::DeleteFlowtable { family, table, .. } => (*family, table),
-        Change::Sender { .. } | Change::Closed { .. } => return None,
+        Change::Sender { .. } | Change::Closed { .. } | Change::Global(_) => return None,
     })
 }
 
@@ -187,7 +188,10 @@ fn name_in(change: &Change) -> Option<&str> {
             Key::Name(name) => Some(name),
             Key::Handle(_) => None,
         },
-        Change::DeleteTable { .. } | Change::Sender { .. } | Change::Closed { .. } => None,
+        Change::DeleteTable { .. }
+        | Change::Sender { .. }
+        | Change::Closed { .. }
+        | Change::Global(_) => None,
     }
 }
 

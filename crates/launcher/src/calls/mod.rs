@@ -9,6 +9,7 @@
 //! `SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV` would close it, at the price of receives that no signal
 //! interrupts.
 
+mod ip_set;
 mod name;
 mod open;
 mod options;
@@ -16,6 +17,7 @@ mod receive;
 mod send;
 
 use crate::context::{CONTINUE, Context, Reply, Result};
+use crate::filter::SO_IP_SET;
 use crate::notify::{Call, Outcome};
 use crate::service::Sender;
 use crate::sys::Errno;
@@ -47,14 +49,23 @@ fn dispatch(context: &Context, call: Call, scratch: &mut [u8]) -> Result {
     if call.thread == 0 {
         return CONTINUE;
     }
-    let Ok(task) = Task::new(&context.proc, &context.listener, &call) else {
-        return Ok(Reply::Done);
-    };
     if call.number == libc::SYS_socket {
+        let Ok(task) = Task::new(&context.proc, &context.listener, &call) else {
+            return Ok(Reply::Done);
+        };
         return open::socket(context, &call, &task);
     }
+    if call.number == libc::SYS_getsockopt
+        && (call.int(1), call.int(2)) == (libc::SOL_IP, SO_IP_SET)
+    {
+        let Ok(mut task) = Task::new(&context.proc, &context.listener, &call) else {
+            return Ok(Reply::Done);
+        };
+        return ip_set::get(context, &call, &mut task);
+    }
+    let Ok((task, inode)) = context.caller(&call) else { return Ok(Reply::Done) };
     // The filter knows numbers only: what is there may be anything.
-    let inode = match task.socket_inode(call.int(0)) {
+    let inode = match inode {
         Some(inode) if context.sockets().get(inode).is_some() => inode,
         _ => return CONTINUE,
     };
@@ -93,7 +104,11 @@ impl Trapped<'_> {
         self.context.sockets().bind_to_any(self.inode, process)
     }
 
-    fn sender(&self) -> Sender {
-        Sender { thread: self.call.thread, name: self.task.name() }
+    /// Who sends. The name is left out if nobody asks for it.
+    fn sender(&self, named: bool) -> std::result::Result<Sender, Errno> {
+        let owners = self.context.socket(self.inode, |socket| socket.owners.clone())?;
+        let may_change = self.task.may_administer(&self.context.listener, &self.call, &owners);
+        let name = if named { self.task.name() } else { String::new() };
+        Ok(Sender { thread: self.call.thread, name, may_change })
     }
 }

@@ -22,7 +22,8 @@ pub(super) fn socket(context: &Context, call: &Call, task: &Task) -> Result {
     if kind != libc::SOCK_RAW && kind != libc::SOCK_DGRAM {
         return Err(libc::ESOCKTNOSUPPORT);
     }
-    let may_change = task.may_administer();
+    let owners = context.sockets().owners(space);
+    let may_change = task.may_administer(&context.listener, call, &owners);
     let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
     let (inode, end) = {
         let mut sockets = context.sockets();

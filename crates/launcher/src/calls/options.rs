@@ -5,7 +5,7 @@
 
 use super::Trapped;
 use crate::context::{CONTINUE, Result};
-use crate::sys;
+use crate::sys::{self, Errno};
 
 /// Groups that a socket can be a member of (`nlk->ngroups`).
 const GROUPS: i32 = 32;
@@ -15,7 +15,12 @@ pub(super) fn set(this: &mut Trapped<'_>) -> Result {
     let call = this.call;
     let (level, option, len) = (call.int(1), call.int(2), call.int(4));
     match level {
-        libc::SOL_SOCKET => return CONTINUE,
+        libc::SOL_SOCKET => {
+            if len >= size_of::<i32>() as i32 {
+                note_buffer(this, option)?;
+            }
+            return CONTINUE;
+        }
         sys::SOL_NETLINK => {}
         _ => return Err(libc::ENOPROTOOPT),
     }
@@ -54,6 +59,25 @@ pub(super) fn set(this: &mut Trapped<'_>) -> Result {
         _ => return Err(libc::ENOPROTOOPT),
     }
     Ok(0.into())
+}
+
+/// Notes how large the program makes a buffer. The kernel's limits and the usual sizes are the same
+/// for both kinds of sockets, but the pair's buffers are emptied by the supervisor.
+fn note_buffer(this: &mut Trapped<'_>, option: i32) -> std::result::Result<(), Errno> {
+    /// `net.core.wmem_default` and `net.core.rmem_default`, as they are unless set.
+    const USUAL: usize = 212_992;
+    /// `SOCK_MIN_SNDBUF`, `SOCK_MIN_RCVBUF`
+    const LEAST: [usize; 2] = [4608, 2304];
+    let [least_sent, least_received] = LEAST;
+    let value: i32 = this.task.read_value(this.call.arguments[3])?;
+    // The kernel doubles what it is told, for its own structures.
+    let bytes = usize::try_from(value).unwrap_or(0).saturating_mul(2);
+    let smaller = |least: usize| Some(bytes.max(least)).filter(|bytes| *bytes < USUAL);
+    this.context.socket(this.inode, |socket| match option {
+        libc::SO_SNDBUF | libc::SO_SNDBUFFORCE => socket.send_buffer = smaller(least_sent),
+        libc::SO_RCVBUF | libc::SO_RCVBUFFORCE => socket.receive_buffer = smaller(least_received),
+        _ => {}
+    })
 }
 
 /// `netlink_getsockopt()`, and what a pair of sockets would tell of itself.

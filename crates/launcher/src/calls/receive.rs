@@ -123,7 +123,7 @@ pub(super) fn start(this: &mut Trapped<'_>, scratch: &mut [u8]) -> Result {
 /// Goes on with a receive that waited.
 pub(crate) fn resume(context: &Context, waiting: Waiting, scratch: &mut [u8]) {
     let call = waiting.call;
-    let Ok(mut task) = Task::new(&context.proc, &context.listener, &call) else { return };
+    let Ok((mut task, _)) = context.caller(&call) else { return };
     let outcome = match go_on(context, &mut task, waiting, false, scratch) {
         Ok(Reply::Now(outcome)) => outcome,
         Ok(Reply::Done) => return,
@@ -172,7 +172,6 @@ fn go_on(
         // Another thread has put something else under the number.
         return Err(libc::EBADF);
     }
-    let mut patience = patience(&call, &end, first, waiting.deadline);
     let peek = flags(&call) & libc::MSG_PEEK != 0;
     let (mut returned, mut failed) = (0, None);
     let mut taken = Vec::new();
@@ -196,21 +195,20 @@ fn go_on(
                 let room = usize::try_from(target.room).unwrap_or(usize::MAX);
                 service.receives_into(id, room);
             }
-            match (&received, patience) {
-                (Err(libc::EAGAIN), Some(deadline))
-                    if deadline.is_none_or(|deadline| Instant::now() < deadline) =>
-                {
-                    waiting.deadline = deadline;
-                    sockets.wait(waiting);
-                    let many = sockets.waiting() > MANY;
-                    drop(sockets);
-                    drop(end);
-                    if many {
-                        forget_ended(context);
-                    }
-                    return Ok(Reply::Done);
+            if received.as_ref().err() == Some(&libc::EAGAIN)
+                && number == 0
+                && let Some(deadline) = patience(&call, &end, first, waiting.deadline)
+                && deadline.is_none_or(|deadline| Instant::now() < deadline)
+            {
+                waiting.deadline = deadline;
+                sockets.wait(waiting);
+                let many = sockets.waiting() > MANY;
+                drop(sockets);
+                drop(end);
+                if many {
+                    forget_ended(context);
                 }
-                _ => {}
+                return Ok(Reply::Done);
             }
             received
         };
@@ -233,7 +231,6 @@ fn go_on(
                 break;
             }
         }
-        patience = None;
     }
     let outcome = match (call.number, taken.len(), failed) {
         (_, 0, Some(errno)) => Outcome::Error(errno),

@@ -82,7 +82,9 @@ fn datagram(this: &mut Trapped<'_>, number: u64) -> std::result::Result<Sent, Er
 }
 
 /// What the kernel refuses.
-fn check(sent: &Sent, connected: Address) -> std::result::Result<(), Errno> {
+fn check(sent: &Sent, connected: Address, buffer: Option<usize>) -> std::result::Result<(), Errno> {
+    /// What a datagram needs of the buffer for itself (`netlink_sendmsg()`).
+    const OWN: usize = 32;
     if sent.flags & libc::MSG_OOB != 0 {
         return Err(libc::EOPNOTSUPP);
     }
@@ -96,6 +98,9 @@ fn check(sent: &Sent, connected: Address) -> std::result::Result<(), Errno> {
     // No program listens there: all sockets of the service are the kernel's.
     if to.port != 0 {
         return Err(libc::ECONNREFUSED);
+    }
+    if buffer.is_some_and(|buffer| sent.bytes.len() > buffer.saturating_sub(OWN)) {
+        return Err(libc::EMSGSIZE);
     }
     Ok(())
 }
@@ -129,7 +134,8 @@ pub(super) fn send(this: &mut Trapped<'_>) -> Result {
     }
     this.bind_if_unbound()?;
     let call = this.call;
-    let (before, connected) = this.context.socket(this.inode, |s| (s.unanswered.take(), s.peer))?;
+    let (before, connected, buffer) =
+        this.context.socket(this.inode, |s| (s.unanswered.take(), s.peer, s.send_buffer))?;
     if let Some(before) = before
         && (before.thread, before.number) == (call.thread, call.number)
         && before.hash == hash(&all)
@@ -139,10 +145,15 @@ pub(super) fn send(this: &mut Trapped<'_>) -> Result {
         }
         return Ok(Reply::Done);
     }
-    let sender = this.sender();
+    let named = {
+        let mut sockets = this.context.sockets();
+        let service = sockets.service_of(this.inode);
+        service.is_none_or(|service| all.iter().any(|one| service.wants_name(&one.bytes)))
+    };
+    let sender = this.sender(named)?;
     let mut sent = 0;
     for one in &all {
-        let done = check(one, connected)
+        let done = check(one, connected, buffer)
             .and_then(|()| this.context.sockets().carry_out(this.inode, &sender, &one.bytes));
         if let Err(errno) = done {
             failed = Some(errno);
@@ -183,6 +194,7 @@ pub(crate) fn untrapped(context: &Context, inode: u64, datagram: &[u8]) {
         Some(_) => {}
         None => return,
     }
-    let sender = Sender { thread: 0, name: String::new() };
+    // Nobody says who sends it: the rights are those of who opened the socket.
+    let sender = Sender { thread: 0, name: String::new(), may_change: true };
     let _ = sockets.carry_out(inode, &sender, datagram);
 }

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use penstock_ipset::{Code, Request};
 use penstock_ruleset::transaction::{Applied, Wrong};
 use penstock_ruleset::{Blame, Change, Error, Generation, Table, Transaction};
 
@@ -56,6 +57,19 @@ pub struct Batch<'b> {
 }
 
 impl<'b> Batch<'b> {
+    /// Whether there is a set of ipset with a number.
+    ///
+    /// # Errors
+    /// The sets cannot be asked.
+    pub fn has_ip_set(&mut self, index: u16) -> Result<bool, Failure> {
+        let Some(sets) = self.backend.ip_sets() else { return Ok(false) };
+        match sets.ask(Request::ByIndex(index)) {
+            Ok(_) => Ok(true),
+            Err(refused) if refused.code == Code::ENOENT => Ok(false),
+            Err(refused) => Err(Failure { errno: refused.code.0, at: None, text: None }),
+        }
+    }
+
     /// A batch on top of the generation in force.
     pub fn new(backend: &'b mut dyn Backend, port: u32, listened: bool) -> Self {
         let transaction = backend.begin();

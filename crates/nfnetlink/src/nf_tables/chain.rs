@@ -4,8 +4,10 @@
 
 use std::sync::Arc;
 
+use penstock_program::expr::Counter;
 use penstock_ruleset::change::{Mode, NewBase, NewChain};
 use penstock_ruleset::model::{BaseChain, Chain, ChainType, Hook, UserData};
+use penstock_ruleset::reset::{Reset, What};
 use penstock_ruleset::{Blame, Change, Errno, Family, Generation, Table};
 
 use super::answer::{Dump, Stamp};
@@ -37,6 +39,10 @@ const HOOK_POLICY: Policy = &[
     (NFTA_HOOK_DEV, Check::String(15)),
     (NFTA_HOOK_DEVS, Check::Nested),
 ];
+
+/// `nft_counter_policy`
+const COUNTER_POLICY: Policy =
+    &[(NFTA_COUNTER_PACKETS, Check::U64), (NFTA_COUNTER_BYTES, Check::U64)];
 
 /// `NFT_CHAIN_BASE`
 const BASE: u32 = 1;
@@ -112,6 +118,35 @@ fn write_base(to: &mut Writer, family: Family, base: &BaseChain) {
     to.string(NFTA_CHAIN_TYPE, kind.map_or("filter", |(name, _)| name));
 }
 
+/// `nft_dump_stats()`
+fn write_counter(to: &mut Writer, counter: &Counter) {
+    to.nest(NFTA_CHAIN_COUNTERS, |to| {
+        to.be64(NFTA_COUNTER_PACKETS, counter.packets);
+        to.be64(NFTA_COUNTER_BYTES, counter.bytes);
+    });
+}
+
+/// `nft_stats_alloc()`
+///
+/// # Errors
+/// `EINVAL` unless both numbers are given.
+fn read_counter(given: Attribute<'_>) -> Result<Counter, Failure> {
+    let given = given.attributes(COUNTER_POLICY).map_err(|_| Failure::einval())?;
+    match (given.get(NFTA_COUNTER_PACKETS), given.get(NFTA_COUNTER_BYTES)) {
+        (Some(packets), Some(bytes)) => {
+            Ok(Counter { packets: packets.be64(), bytes: bytes.be64() })
+        }
+        _ => Err(Failure::einval()),
+    }
+}
+
+/// The counters of policies that a request shows, which packets change.
+pub fn live(message: &Message<'_>, given: &Attributes<'_>) -> Result<Vec<Reset>, Failure> {
+    let table = given.get(NFTA_CHAIN_TABLE).map(name_of).transpose()?;
+    let family = super::find::family_of(message);
+    Ok(vec![Reset { family, table, what: What::Policies }])
+}
+
 fn attributes(to: &mut Writer, number: u8, table: &Table, chain: &Chain, uses: u32) {
     to.string(NFTA_CHAIN_TABLE, &table.name);
     to.string(NFTA_CHAIN_NAME, &chain.name);
@@ -122,6 +157,9 @@ fn attributes(to: &mut Writer, number: u8, table: &Table, chain: &Chain, uses: u
     let mut flags = if chain.anonymous { BINDING } else { 0 };
     if let Some(base) = &chain.base {
         write_base(to, table.family, base);
+        if let Some(counter) = chain.counted() {
+            write_counter(to, &counter);
+        }
         flags |= BASE | if base.offload { OFFLOAD } else { 0 };
     }
     if flags != 0 {
@@ -318,6 +356,9 @@ impl<'a> Parts<'a, '_> {
             .transpose()?;
         let userdata: UserData =
             given.get(NFTA_CHAIN_USERDATA).map(|u| u.payload.into()).unwrap_or_default();
+        // The kernel does not look at counters of a new chain without a hook.
+        let counter = given.get(NFTA_CHAIN_COUNTERS);
+        let counter = counter.filter(|_| there.is_some() || base.is_some());
         let name = match (name, there) {
             (_, Some(chain)) => chain.name.clone(),
             (Some(name), None) => name_of(name)?,
@@ -327,6 +368,7 @@ impl<'a> Parts<'a, '_> {
             name,
             base,
             policy_accept: given.be32(NFTA_CHAIN_POLICY).map(|policy| policy == 1),
+            counter: counter.map(read_counter).transpose()?,
             anonymous: there.is_none() && flags & BINDING != 0,
             offload: flags & OFFLOAD != 0,
             userdata,

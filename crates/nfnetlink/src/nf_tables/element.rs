@@ -242,13 +242,30 @@ fn shape_of(
     }
 }
 
-/// Gives the ruleset an interval that was begun and lasts for ever.
+/// Where an interval without an end ends: before the next one, or never. One that goes ends where
+/// it did.
+fn end_of(working: &Generation, open: &Open) -> Option<Box<[u8]>> {
+    let Open { shape, element: Element { key, .. }, delete, .. } = open;
+    let elements = set_of(working, shape.family, &shape.table, &shape.name);
+    let elements = elements.map(|(_, set)| set.elements());
+    if *delete && let Some(there) = elements.as_ref().and_then(|all| all.get(key, 0)) {
+        return there.key_end.map(Into::into);
+    }
+    let later = elements.iter().flat_map(|all| all.iter()).map(|element| element.key);
+    let next = later.filter(|later| **later > **key).min();
+    let last = next.map_or_else(|| Some(vec![0xff; key.len()]), before);
+    last.filter(|last| **last != **key).map(Into::into)
+}
+
+/// Gives the ruleset an interval that was begun and has no end.
 ///
 /// # Errors
 /// The ruleset's.
 pub fn close(batch: &mut Batch<'_>) -> Result<(), Failure> {
-    batch.close_with(|batch, Open { shape, mut element, delete, .. }| {
-        element.key_end = Some(vec![0xff; element.key.len()].into());
+    batch.close_with(|batch, open| {
+        let key_end = end_of(batch.working(), &open);
+        let Open { shape, element, delete, .. } = open;
+        let element = Element { key_end, ..element };
         change(batch, &shape, vec![element], (Mode::Add, delete.then_some(false)), |_| None)
     })
 }

@@ -88,6 +88,7 @@ pub fn named(message: &Message<'_>) -> Vec<Reset> {
         NFT_MSG_GETRULE | NFT_MSG_GETRULE_RESET => {
             m.attributes(rule::POLICY).and_then(|given| Ok(vec![rule::resets(m, &given)?]))
         }
+        NFT_MSG_GETCHAIN => m.attributes(chain::POLICY).and_then(|given| chain::live(m, &given)),
         NFT_MSG_GETSETELEM | NFT_MSG_GETSETELEM_RESET => {
             m.attributes(element::POLICY).and_then(|given| Ok(vec![element::resets(m, &given)?]))
         }

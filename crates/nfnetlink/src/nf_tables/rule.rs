@@ -7,6 +7,7 @@ use std::sync::Arc;
 use penstock_program::expr::{Expr, XtPlace};
 use penstock_program::reference::Reference;
 use penstock_ruleset::change::{NewRule, Position};
+use penstock_ruleset::globals::Globals;
 use penstock_ruleset::model::{Chain, Rule, UserData};
 use penstock_ruleset::reset::{Reset, What};
 use penstock_ruleset::{Blame, Change, Errno, Family, Generation, Table};
@@ -17,7 +18,7 @@ use super::find::{chain_named, own_table, table_named};
 use super::get::Get;
 use super::set;
 use crate::expression;
-use crate::message::{Attributes, Check, Failure, Message, Policy, Writer, flags};
+use crate::message::{Attribute, Attributes, Check, Failure, Message, Policy, Writer, flags};
 use crate::uapi::nf_tables::*;
 
 /// `nft_rule_policy`
@@ -251,6 +252,7 @@ fn protocol(given: &Attributes<'_>, family: Family) -> Result<Option<(u16, bool)
 fn check_extensions(
     exprs: &[Expr],
     (table, chain): (&Table, &Chain),
+    globals: &Globals,
     given: &Attributes<'_>,
 ) -> Result<(), Failure> {
     for (i, expr) in exprs.iter().enumerate() {
@@ -261,13 +263,37 @@ fn check_extensions(
             base: chain.base.as_ref().map(|base| (base.kind, base.hook)),
             protocol: protocol(given, table.family)?,
         };
-        extension.check(&place).map_err(|errno| {
+        let l4 = place.protocol.filter(|(_, inverted)| !inverted).map(|(number, _)| number as u8);
+        let check_named = || match extension.named() {
+            Some(named) => globals.check(named, table.family, l4),
+            None => Ok(()),
+        };
+        extension.check(&place).and_then(|()| check_named()).map_err(|errno| {
             let list = given.get(NFTA_RULE_EXPRESSIONS);
             match list.and_then(|list| list.each().nth(i)) {
                 Some(attribute) => attribute.refused(errno),
                 None => errno.into(),
             }
         })?;
+    }
+    Ok(())
+}
+
+/// Checks that the sets of ipset are there which extensions name.
+fn check_ip_sets(
+    batch: &mut Batch<'_>,
+    exprs: &[Expr],
+    list: Option<Attribute<'_>>,
+) -> Result<(), Failure> {
+    for (i, expr) in exprs.iter().enumerate() {
+        let Expr::Xt(extension) = expr else { continue };
+        for index in extension.ip_sets() {
+            if !batch.has_ip_set(index)? {
+                let at = list.and_then(|list| list.each().nth(i));
+                let missing = Failure::from(Errno::Enoent);
+                return Err(at.map_or(missing.clone(), |attribute| attribute.refused(missing)));
+            }
+        }
     }
     Ok(())
 }
@@ -286,11 +312,12 @@ pub fn new(
         Some(list) => expression::read_list(list, EXPRS_MAX, &batch.ids)?,
         None => Vec::new(),
     };
-    check_extensions(&exprs, (table, chain), given)?;
+    check_extensions(&exprs, (table, chain), &batch.working().globals, given)?;
     let userdata: UserData =
         given.get(NFTA_RULE_USERDATA).map(|u| u.payload.into()).unwrap_or_default();
     let (family, table_name, chain_name) = (table.family, table.name.clone(), chain.name.clone());
     let (table_handle, chain_handle) = (table.handle, chain.handle);
+    check_ip_sets(batch, &exprs, list)?;
     if let Position::Replace(old) = position {
         // The old rule goes first.
         batch.tell(message, |to, stamp, working| {

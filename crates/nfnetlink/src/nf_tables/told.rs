@@ -172,7 +172,8 @@ impl Told {
             | Change::AddObject { .. }
             | Change::AddFlowtable { .. }
             | Change::Sender { .. }
-            | Change::Closed { .. } => {}
+            | Change::Closed { .. }
+            | Change::Global(_) => {}
         }
     }
 
@@ -337,7 +338,10 @@ impl Coming {
             }
             Change::AddFlowtable { family, table, .. } => (Kind::Flowtable, family, table, 0),
             // The kernel does not tell of tables that go with their owner.
-            Change::DeleteTable { .. } | Change::Sender { .. } | Change::Closed { .. } => {
+            Change::DeleteTable { .. }
+            | Change::Sender { .. }
+            | Change::Closed { .. }
+            | Change::Global(_) => {
                 return Coming::nothing();
             }
             Change::DeleteChain { family, table, .. }

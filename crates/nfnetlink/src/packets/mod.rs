@@ -14,7 +14,7 @@ pub use log::{LogSettings, end_of_logged, write_logged};
 pub use queue::write_queued;
 
 pub(crate) use log::{SUBSYSTEM as SUBSYSTEM_LOG, run as run_log};
-pub(crate) use queue::{SUBSYSTEM as SUBSYSTEM_QUEUE, run as run_queue};
+pub(crate) use queue::{SUBSYSTEM as SUBSYSTEM_QUEUE, is_quiet_verdict, run as run_queue};
 
 /// Begins or ends the listening of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

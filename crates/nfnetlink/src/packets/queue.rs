@@ -6,7 +6,7 @@ use penstock_ruleset::Errno;
 
 use super::{Bind, PacketListeners, QueueConfig, QueueVerdict, QueuedPacket};
 use crate::ctnetlink::write_glued;
-use crate::message::{Check, Failure, Message, NESTED, Policy, Writer};
+use crate::message::{Attributes, Check, Failure, Message, NESTED, Policy, Writer, flags};
 use crate::uapi::packets::*;
 
 /// `NFNL_SUBSYS_QUEUE`
@@ -58,25 +58,37 @@ pub fn run(
         },
         NFQNL_MSG_VERDICT => {
             let given = message.attributes(VERDICT)?;
-            listeners.may_decide(port, queue)?;
-            let verdict = QueueVerdict {
-                payload: given.get(NFQA_PAYLOAD).map(|bytes| bytes.payload.to_vec()),
-                ..read_verdict(message, VERDICT)?
+            let verdict = match read_verdict(&given) {
+                Ok(_) if [NFQA_CT, NFQA_EXP, NFQA_VLAN].into_iter().any(|kind| given.has(kind)) => {
+                    Err(Errno::Eopnotsupp.into())
+                }
+                read => read,
             };
-            if given.has(NFQA_CT) || given.has(NFQA_EXP) || given.has(NFQA_VLAN) {
-                return Err(Errno::Eopnotsupp.into());
-            }
-            Ok(listeners.decide(port, queue, verdict)?)
+            let payload = given.get(NFQA_PAYLOAD).map(|bytes| bytes.payload.to_vec());
+            decide(listeners, (port, queue), verdict.map(|read| QueueVerdict { payload, ..read }))
         }
         NFQNL_MSG_VERDICT_BATCH => {
-            message.attributes(BATCH)?;
-            listeners.may_decide(port, queue)?;
-            let verdict = QueueVerdict { up_to: true, ..read_verdict(message, BATCH)? };
-            Ok(listeners.decide(port, queue, verdict)?)
+            let read = read_verdict(&message.attributes(BATCH)?);
+            decide(listeners, (port, queue), read.map(|r| QueueVerdict { up_to: true, ..r }))
         }
         // Packets go the other way.
         NFQNL_MSG_PACKET => Err(Errno::Enotsupp.into()),
         _ => Err(Failure::einval()),
+    }
+}
+
+/// Decides about packets. Whether the socket may do so at all is checked before the verdict is.
+fn decide(
+    listeners: &mut dyn PacketListeners,
+    (port, queue): (u32, u16),
+    verdict: Result<QueueVerdict, Failure>,
+) -> Result<(), Failure> {
+    match verdict {
+        Ok(verdict) => Ok(listeners.decide(port, queue, verdict)?),
+        Err(failure) => {
+            listeners.may_decide(port, queue)?;
+            Err(failure)
+        }
     }
 }
 
@@ -106,8 +118,7 @@ fn read_config(message: &Message<'_>) -> Result<Option<QueueConfig>, Failure> {
 }
 
 /// `verdicthdr_get()`
-fn read_verdict(message: &Message<'_>, policy: Policy) -> Result<QueueVerdict, Failure> {
-    let given = message.attributes(policy)?;
+fn read_verdict(given: &Attributes<'_>) -> Result<QueueVerdict, Failure> {
     let header = given.need(NFQA_VERDICT_HDR).map_err(Failure::blaming_nothing)?;
     let id = header.payload.get(4..8).and_then(|id| id.first_chunk());
     let (verdict, id) = (header.be32(), id.map_or(0, |id| u32::from_be_bytes(*id)));
@@ -170,4 +181,11 @@ pub fn write_queued(packet: &QueuedPacket) -> Vec<u8> {
     }
     to.end(start);
     to.finish()
+}
+
+/// Whether a message is a verdict that is answered only if it is refused.
+pub fn is_quiet_verdict(message: &Message<'_>) -> bool {
+    message.subsystem() == SUBSYSTEM
+        && matches!(message.number(), NFQNL_MSG_VERDICT | NFQNL_MSG_VERDICT_BATCH)
+        && !message.header.has(flags::ACK)
 }

@@ -18,6 +18,8 @@ macro_rules! numbers {
 #[allow(dead_code, reason = "the enumerations are whole")]
 pub mod ctnetlink;
 #[allow(dead_code, reason = "the enumerations are whole")]
+pub mod ipset;
+#[allow(dead_code, reason = "the enumerations are whole")]
 pub mod nf_tables;
 #[allow(dead_code, reason = "the enumerations are whole")]
 pub mod packets;

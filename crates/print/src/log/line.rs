@@ -69,6 +69,11 @@ fn text(record: &LogRecord<'_>, packet: &Packet, out: &mut String) {
         |link: Option<&penstock_net::Link>| link.map_or(String::new(), |l| l.name.to_string());
     let prefix = record.log.prefix.as_deref().unwrap_or_default();
     let _ = write!(out, "{prefix}IN={} OUT={} ", name(record.input), name(record.output));
+    for (word, port) in ["PHYSIN", "PHYSOUT"].into_iter().zip(record.ports) {
+        if let Some(port) = port {
+            let _ = write!(out, "{word}={} ", port.name);
+        }
+    }
     let dump = Dump { packet, flags, base: (-packet.data_start()).max(0) as usize };
     match packet.meta.protocol {
         ethernet::IPV4 => {

@@ -37,8 +37,14 @@ fn said(log: Log, frame: impl Into<Frame>, mark: u32) -> String {
     packet.meta.time = 12_345_678_000;
     let place = Place { family: Family::Inet, table: "t", chain: "c", rule: None };
     let context = Context { family: Family::Ip, hook: Hook::Input };
-    let record =
-        LogRecord { log: &log, place, context, input: net.link_by_name("lan"), output: None };
+    let record = LogRecord {
+        log: &log,
+        place,
+        context,
+        input: net.link_by_name("lan"),
+        output: None,
+        ports: [None; 2],
+    };
     line(&record, &packet, 0)
 }
 

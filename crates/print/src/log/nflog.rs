@@ -77,9 +77,10 @@ pub fn record(group: u16, record: &LogRecord<'_>, packet: &Packet, time: u64, ou
     // A statement without a prefix has an empty one.
     let prefix = record.log.prefix.as_deref().unwrap_or_default();
     put(out, attribute::PREFIX, &[prefix.as_bytes(), &[0]].concat());
-    for (device, logical, physical) in [
-        (record.input, attribute::IFINDEX_INDEV, attribute::IFINDEX_PHYSINDEV),
-        (record.output, attribute::IFINDEX_OUTDEV, attribute::IFINDEX_PHYSOUTDEV),
+    let [arrived, leaves] = record.ports;
+    for (device, port, logical, physical) in [
+        (record.input, arrived, attribute::IFINDEX_INDEV, attribute::IFINDEX_PHYSINDEV),
+        (record.output, leaves, attribute::IFINDEX_OUTDEV, attribute::IFINDEX_PHYSOUTDEV),
     ] {
         let Some(device) = device else { continue };
         let index = device.index.to_be_bytes();
@@ -89,7 +90,12 @@ pub fn record(group: u16, record: &LogRecord<'_>, packet: &Packet, time: u64, ou
                 put(out, physical, &index);
                 put(out, logical, &port.bridge.to_be_bytes());
             }
-            None => put(out, logical, &index),
+            None => {
+                put(out, logical, &index);
+                if let Some(port) = port {
+                    put(out, physical, &port.index.to_be_bytes());
+                }
+            }
         }
     }
     if meta.mark != 0 {

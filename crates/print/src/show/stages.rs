@@ -7,6 +7,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::About;
+use crate::rules::{Named, Written, WrittenRules};
 
 /// On the command line. Packets have to come while it counts; it is short, since they cost more
 /// meanwhile.
@@ -25,6 +26,9 @@ pub struct Stage {
     pub times: u64,
     /// Ticks of the processor's clock.
     pub ticks: u64,
+    /// What is written of it, if it is a rule.
+    #[serde(flatten)]
+    pub rule: Option<Written>,
 }
 
 /// All of them.
@@ -39,6 +43,14 @@ impl Stages {
         stages.sort_by_key(|stage| std::cmp::Reverse(stage.ticks));
         Stages { stages }
     }
+
+    /// With what is written of the rules among them.
+    pub fn written(mut self, rules: &WrittenRules) -> Self {
+        for stage in &mut self.stages {
+            stage.rule = rules.profiled(&stage.name).cloned();
+        }
+        self
+    }
 }
 
 impl fmt::Display for Stages {
@@ -46,10 +58,14 @@ impl fmt::Display for Stages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: u64 = self.stages.iter().map(|stage| stage.ticks).sum();
         writeln!(f, "{:>14} {:>6} {:>12} {:>9}  rule or stage", "ticks", "share", "times", "each")?;
-        for Stage { name, times, ticks } in &self.stages {
+        for Stage { name, times, ticks, rule } in &self.stages {
             let share = 100.0 * *ticks as f64 / all.max(1) as f64;
             let each = ticks / times.max(&1);
-            writeln!(f, "{ticks:>14} {share:>5.1}% {times:>12} {each:>9}  {name}")?;
+            write!(f, "{ticks:>14} {share:>5.1}% {times:>12} {each:>9}  {name}")?;
+            match rule {
+                Some(rule) => writeln!(f, "{}", Named(rule))?,
+                None => writeln!(f)?,
+            }
         }
         Ok(())
     }
@@ -58,6 +74,6 @@ impl fmt::Display for Stages {
 impl From<(String, u64, u64)> for Stage {
     /// Name, times, ticks.
     fn from((name, times, ticks): (String, u64, u64)) -> Self {
-        Stage { name, times, ticks }
+        Stage { name, times, ticks, rule: None }
     }
 }

@@ -12,7 +12,9 @@ use penstock_packet::Packet;
 
 use crate::operand::{CtDir, CtKey, Log, Synproxy};
 
-use crate::linked::{ChainIndex, CtObject, FlowtableIndex, LinkedVerdict, RuleIndex};
+use crate::linked::{
+    ChainIndex, CtObject, FlowtableIndex, LinkedVerdict, NewConnection, RuleIndex,
+};
 use crate::osf::Fingerprints;
 use crate::{Family, Hook, State, WorkerNumber};
 
@@ -247,17 +249,11 @@ pub trait Env {
         Decision::Continue
     }
 
-    /// Gives a packet without connection a template with a helper, which has to be one for the
-    /// packet's transport protocol, and with a zone, as [`Env::ct_set_zone`] does (`xt_ct_target()`
-    /// in the kernel).
-    fn ct_set_template(
-        &mut self,
-        packet: &mut Packet,
-        helper: &str,
-        zone: u16,
-        dir: Option<CtDir>,
-    ) -> Decision {
-        let _ = (packet, helper, zone, dir);
+    /// Gives a packet without connection a template: with a helper, which has to be one for the
+    /// packet's transport protocol, with a timeout policy, and with a zone, as
+    /// [`Env::ct_set_zone`] does (`xt_ct_target()` in the kernel).
+    fn ct_set_template(&mut self, packet: &mut Packet, new: &NewConnection) -> Decision {
+        let _ = (packet, new);
         Decision::Continue
     }
 

@@ -41,6 +41,7 @@ use crate::operand::{CtKey, MetaKey};
 pub use hash::{jhash, reciprocal_scale};
 pub use lookup::found_at;
 pub use registers::Registers;
+pub use stateful::count;
 
 /// What follows an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,10 +16,16 @@ use crate::{Env, State};
 
 #[inline(always)]
 pub(super) fn counter<E: Env>(state: &State, packet: &Packet, env: &E) -> Step {
+    count(state, packet, env);
+    Step::Next
+}
+
+/// Counts a packet, if the state is that of a counter.
+#[inline(always)]
+pub fn count<E: Env>(state: &State, packet: &Packet, env: &E) {
     if let State::Counter(counter) = state {
         counter.count(env.worker(), packet.len() as u64);
     }
-    Step::Next
 }
 
 #[inline(never)]

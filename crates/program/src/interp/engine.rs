@@ -6,7 +6,7 @@
 use penstock_classify::prefetch;
 use penstock_packet::Packet;
 
-use super::{Frame, Start, enter, policy, run_from};
+use super::{Frame, Start, enter, run_from, trace_policy};
 use crate::Env;
 use crate::classify::Candidate;
 use crate::image::Image;
@@ -89,13 +89,8 @@ pub fn resume_found<E: Env>(
     run_from(image, Start { at, skip, found: true }, registers, packet, env)
 }
 
-/// What [`run`](super::run) does when a base chain has come to its end: a line of the trace, and
-/// the policy.
-pub fn end_of_base<E: Env>(
-    image: &Image,
-    base: ChainIndex,
-    packet: &Packet,
-    env: &mut E,
-) -> Outcome {
-    policy(image, base, packet, env)
+/// Tells of a traced packet that a base chain has come to its end, as [`run`](super::run) does. The
+/// packet is yet to be counted for the policy.
+pub fn end_of_base<E: Env>(image: &Image, base: ChainIndex, packet: &Packet, env: &mut E) {
+    trace_policy(image, base, packet, env);
 }

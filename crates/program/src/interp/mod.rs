@@ -14,7 +14,7 @@ use penstock_packet::Packet;
 use crate::Env;
 use crate::classify::Finder;
 use crate::env::Trace;
-use crate::eval::{Registers, Step, execute};
+use crate::eval::{Registers, Step, count, execute};
 use crate::image::Image;
 use crate::linked::{ChainIndex, LinkedRule, LinkedVerdict, RuleIndex};
 
@@ -73,18 +73,22 @@ struct Start<'i> {
 pub fn run<E: Env>(image: &Image, base: ChainIndex, packet: &mut Packet, env: &mut E) -> Outcome {
     let mut registers = Registers::new();
     let start = Start { at: enter(image, base), skip: 0, found: false };
-    run_from(image, start, &mut registers, packet, env)
-        .unwrap_or_else(|| policy(image, base, packet, env))
+    run_from(image, start, &mut registers, packet, env).unwrap_or_else(|| {
+        trace_policy(image, base, packet, env);
+        if let Some(state) = image.chain(base).and_then(|c| c.policy_counter.as_deref()) {
+            count(state, packet, env);
+        }
+        Outcome::Policy
+    })
 }
 
-/// No rule of a base chain decided.
+/// Tells of a traced packet that no rule of a base chain decided.
 #[inline(always)]
-fn policy<E: Env>(image: &Image, base: ChainIndex, packet: &Packet, env: &mut E) -> Outcome {
+fn trace_policy<E: Env>(image: &Image, base: ChainIndex, packet: &Packet, env: &mut E) {
     if packet.meta.nftrace {
         let accept = image.chain(base).and_then(|c| c.policy_accept).unwrap_or(true);
         env.trace(packet, Trace::Policy { chain: base, accept });
     }
-    Outcome::Policy
 }
 
 #[inline(always)]

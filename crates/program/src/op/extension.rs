@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
+use penstock_ipset::Query;
+
 use super::Op;
 use super::bpf::BpfProgram;
-use crate::linked::LinkedVerdict;
-use crate::operand::CtDir;
+use crate::linked::{LinkedVerdict, NewConnection};
 use crate::state::dynamic::{DynamicSet, Statements};
 use crate::state::{RecentAction, State};
 
@@ -58,6 +59,8 @@ pub enum Extension {
         /// It is not in the range, or there is none.
         inverted: bool,
     },
+    /// Chunks of SCTP.
+    SctpChunks(ChunkRule),
     /// Lowers the maximum segment size of TCP, or adds it.
     SetTcpMss(SegmentSize),
     /// Overwrites TCP options with no-operations.
@@ -75,25 +78,26 @@ pub enum Extension {
     Time(Times),
     /// A program of classic BPF returns anything but 0.
     Bpf(BpfProgram),
+    /// The ports of a bridge that the packet came and leaves by.
+    Physdev(Physdev),
     /// The connection is of a node of a cluster.
     Cluster(Cluster),
     /// IPsec transformations that the packet came or goes through.
     Policy(IpsecPolicy),
     /// Addresses that were seen lately.
     Recent(RecentRule),
+    /// An element of a set of ipset.
+    IpSet(IpSetMatch),
+    /// Changes sets of ipset, and takes what their elements give.
+    SetIpSet(IpSetTarget),
     /// Rates of groups.
     Hashlimit(GroupRule),
     /// Connections of an address.
     Connlimit(ConnectionsOf),
-    /// Gives a connection that is yet to begin a helper and a zone.
-    Template {
-        /// Name of the helper.
-        helper: Arc<str>,
-        /// The zone.
-        zone: u16,
-        /// Only for this direction.
-        dir: Option<CtDir>,
-    },
+    /// Counts in an account; breaks if that is within its quota.
+    Account(Arc<State>),
+    /// What a connection that is yet to begin gets.
+    Template(NewConnection),
     /// Answers an ARP request for an IPv4 address.
     ArpReply {
         /// The link address of the answer.
@@ -101,6 +105,78 @@ pub enum Extension {
         /// What becomes of the request then; `None` if the rule continues.
         verdict: Option<LinkedVerdict>,
     },
+}
+
+/// What is asked of the ports of a bridge (`struct xt_physdev_info`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Physdev {
+    /// The port that it came by.
+    pub arrived: PortName,
+    /// The port that it leaves by.
+    pub leaves: PortName,
+    /// Which of [`Physdev::ALL`] is asked.
+    pub asked: u8,
+    /// The results that are inverted.
+    pub inverted: u8,
+}
+
+impl Physdev {
+    /// The name of the port that it came by.
+    pub const IN: u8 = 1;
+    /// The name of the port that it leaves by.
+    pub const OUT: u8 = 2;
+    /// Whether it is bridged.
+    pub const BRIDGED: u8 = 4;
+    /// Whether it came by a port.
+    pub const IS_IN: u8 = 8;
+    /// Whether it leaves by a port.
+    pub const IS_OUT: u8 = 16;
+    /// All of these.
+    pub const ALL: u8 = 31;
+}
+
+/// A device's name padded with zeros, and which of its bits count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortName {
+    /// The name.
+    pub name: [u8; 16],
+    /// Its bits that count.
+    pub mask: [u8; 16],
+}
+
+/// Which chunks an SCTP packet has to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkRule {
+    /// How they have to be there.
+    pub wanted: ChunksWanted,
+    /// The bit of each type.
+    pub types: [u32; 8],
+    /// Flags of some types, of which the first entry counts.
+    pub flags: Box<[ChunkFlags]>,
+    /// Inverts the result.
+    pub inverted: bool,
+}
+
+/// How chunks of some types have to be in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunksWanted {
+    /// One of them.
+    Any,
+    /// One of each type.
+    All,
+    /// No others.
+    Only,
+}
+
+/// Flags that chunks of a type have to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkFlags {
+    /// The type.
+    pub kind: u8,
+    /// The flags.
+    pub flags: u8,
+    /// Bits that count.
+    pub mask: u8,
 }
 
 /// Nodes of a cluster, each of which sees all packets.
@@ -168,6 +244,37 @@ pub struct RecentRule {
     /// Inverts the result.
     pub inverted: bool,
     /// The table.
+    pub state: Arc<State>,
+}
+
+/// How a rule looks into a set of ipset. It holds the number of the set: what is in it, and which set
+/// has the number, changes without the rule.
+#[derive(Clone, Debug)]
+pub struct IpSetMatch {
+    /// The set, and what of the packet is looked for.
+    pub query: Query,
+    /// Inverts the result.
+    pub inverted: bool,
+    /// All sets.
+    pub state: Arc<State>,
+}
+
+/// What a rule does with sets of ipset.
+#[derive(Clone, Debug)]
+pub struct IpSetTarget {
+    /// The set that what the packet has is added to.
+    pub add: Option<Query>,
+    /// The set that it is deleted from.
+    pub delete: Option<Query>,
+    /// The set with an element that the packet gets mark or priority of.
+    pub map: Option<Query>,
+    /// It gets them, as zeroes, if there is no such element.
+    pub map_inverted: bool,
+    /// It gets the mark.
+    pub mark: bool,
+    /// It gets the priority.
+    pub priority: bool,
+    /// All sets.
     pub state: Arc<State>,
 }
 
@@ -298,6 +405,7 @@ impl Extension {
             Extension::TransportHeader { .. }
             | Extension::TcpOption { .. }
             | Extension::TcpMss { .. }
+            | Extension::SctpChunks(_)
             | Extension::SetTcpMss(_)
             | Extension::StripTcpOptions { .. }
             | Extension::Ttl(_)
@@ -305,12 +413,16 @@ impl Extension {
             | Extension::Search(_)
             | Extension::Time(_)
             | Extension::Bpf(_)
+            | Extension::Physdev(_)
             | Extension::Cluster(_)
             | Extension::Policy(_)
             | Extension::Recent(_)
+            | Extension::IpSet(_)
+            | Extension::SetIpSet(_)
             | Extension::Hashlimit(_)
             | Extension::Connlimit(_)
-            | Extension::Template { .. }
+            | Extension::Account(_)
+            | Extension::Template(_)
             | Extension::ArpReply { .. } => Vec::new(),
         }
     }

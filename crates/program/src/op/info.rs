@@ -454,17 +454,22 @@ fn extension(extension: &Extension) -> Info {
         }
         Extension::TransportHeader { .. }
         | Extension::TcpOption { .. }
-        | Extension::TcpMss { .. } => Info { burst_safe: true, ..does(Effect::Outside) },
+        | Extension::TcpMss { .. }
+        | Extension::SctpChunks(_) => Info { burst_safe: true, ..does(Effect::Outside) },
         Extension::SetTcpMss(_) => does(Effect::Bytes),
         Extension::StripTcpOptions { .. } => does(Effect::Bytes).burst_safe(true),
         Extension::Ttl(_) => does(Effect::Bytes).burst_safe(true),
         Extension::U32(_) | Extension::Search(_) => does(Effect::None),
         Extension::Time(_) => does(Effect::Outside).only_breaks(),
-        Extension::Bpf(_) | Extension::Policy(_) => does(Effect::None),
+        Extension::Bpf(_) | Extension::Policy(_) | Extension::Physdev(_) => does(Effect::None),
         Extension::ArpReply { .. } => does(Effect::Outside),
         // It may change the packet's type.
-        Extension::Cluster(_) | Extension::Template { .. } => does(Effect::Metadata),
-        Extension::Recent(_) => does(Effect::Outside).only_breaks(),
+        Extension::Cluster(_) | Extension::Template(_) => does(Effect::Metadata),
+        Extension::Recent(_) | Extension::Account(_) | Extension::IpSet(_) => {
+            does(Effect::Outside).only_breaks()
+        }
+        // It may change mark and priority.
+        Extension::SetIpSet(_) => does(Effect::Metadata),
         // Where there is no room the packet is dropped.
         Extension::Hashlimit(_) | Extension::Connlimit(_) => does(Effect::Outside),
     }

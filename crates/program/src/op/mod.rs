@@ -8,8 +8,9 @@ mod info;
 
 pub use bpf::{BpfPacket, BpfProgram};
 pub use extension::{
-    Cluster, ConnectionsOf, Extension, GroupRule, IpsecElement, IpsecPolicy, Masked, RecentRule,
-    Search, SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
+    ChunkFlags, ChunkRule, ChunksWanted, Cluster, ConnectionsOf, Extension, GroupRule, IpSetMatch,
+    IpSetTarget, IpsecElement, IpsecPolicy, Masked, Physdev, PortName, RecentRule, Search,
+    SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
 };
 pub use info::{Effect, Info, Parts, TRANSPORT_PRECHECKED, sees_fragments};
 

@@ -8,6 +8,7 @@
 //! everything else is one or two words that all workers write, since whether a packet is within a
 //! limit or a quota depends on the packets of all.
 
+mod account;
 mod connlimit;
 mod counter;
 pub mod dynamic;
@@ -20,7 +21,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use dynamic::DynamicSet;
+use penstock_ipset::IpSets;
 
+pub use account::{AccountState, Counted, Quota as AccountQuota};
 pub use connlimit::ConnCountState;
 pub(crate) use connlimit::{join, leave};
 pub use counter::CounterState;
@@ -151,8 +154,12 @@ pub enum State {
     Elements(Arc<DynamicSet>),
     /// Addresses that `recent` has seen.
     Recent(Box<Recent>),
+    /// The sets of ipset: all rules share them.
+    IpSets(Arc<IpSets>),
     /// Groups of `hashlimit`.
     Hashlimit(Hashlimit),
+    /// An account by name.
+    Account(AccountState),
     /// Of a statement of an element of a set that packets change.
     InSet {
         /// The set.
@@ -182,7 +189,9 @@ impl State {
             | State::Connlimit(_)
             | State::Elements(_)
             | State::Recent(_)
-            | State::Hashlimit(_) => None,
+            | State::IpSets(_)
+            | State::Hashlimit(_)
+            | State::Account(_) => None,
         }
     }
 
@@ -200,7 +209,9 @@ impl State {
             | State::Connlimit(_)
             | State::Elements(_)
             | State::Recent(_)
-            | State::Hashlimit(_) => None,
+            | State::IpSets(_)
+            | State::Hashlimit(_)
+            | State::Account(_) => None,
         }
     }
 }

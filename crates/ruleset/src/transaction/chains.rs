@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use penstock_program::Verdict;
+use penstock_program::expr::Expr;
 use penstock_program::reference::Reference;
 
 use super::index::{by_handle, by_handle_mut, place};
@@ -12,8 +13,8 @@ use super::{Applied, OpenTable, checked_name};
 use crate::change::{Key, Mode, NewBase, NewChain};
 use crate::content::Content;
 use crate::model::{BaseChain, Chain, ChainType, ElementData, Family, Hook, MapData};
-use crate::references;
 use crate::{Blame, Errno, Error};
+use crate::{live, references};
 
 /// Connection tracking's priority; nat chains come after it (`NF_IP_PRI_CONNTRACK`).
 const CONNTRACK: i32 = -200;
@@ -85,6 +86,8 @@ impl OpenTable<'_> {
         }
         self.batch.changed = true;
         let handle = self.next_handle();
+        // The kernel does not look at counters of other chains.
+        let counter = new.counter.filter(|_| new.base.is_some());
         let base = new.base.map(|base| BaseChain {
             kind: base.kind,
             hook: base.hook,
@@ -114,6 +117,7 @@ impl OpenTable<'_> {
             name,
             handle,
             base,
+            counter: counter.and_then(|c| live::state_of(&Expr::Counter(c), self.batch.now)),
             anonymous: new.anonymous,
             userdata: new.userdata,
             rules: Vec::new(),
@@ -159,14 +163,20 @@ impl OpenTable<'_> {
             devices = wanted.devices;
             devices.retain(|d| !base.devices.contains(d));
         }
+        if new.counter.is_some() && chain.base.is_none() {
+            return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
+        }
         self.batch.changed = true;
         let policy = new.policy_accept;
-        if (policy.is_some() || !devices.is_empty())
-            && let Some(base) =
-                by_handle_mut(&mut self.table.chains, handle).and_then(|c| c.base.as_mut())
+        if (policy.is_some() || !devices.is_empty() || new.counter.is_some())
+            && let Some(chain) = by_handle_mut(&mut self.table.chains, handle)
+            && let Some(base) = &mut chain.base
         {
             base.policy_accept = policy.unwrap_or(base.policy_accept);
             base.devices.append(&mut devices);
+            if let Some(counter) = new.counter {
+                chain.counter = live::state_of(&Expr::Counter(counter), self.batch.now);
+            }
         }
         Ok(Applied { handle: Some(handle), name: None })
     }

@@ -11,6 +11,7 @@ mod admit;
 mod chains;
 mod elements;
 mod flowtables;
+mod globals;
 mod gone;
 mod index;
 mod objects;
@@ -26,6 +27,8 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use index::TableIndex;
+use penstock_ipset::IpSets;
+use penstock_program::expr::Expr;
 use validate::Validation;
 
 pub use validate::Wrong;
@@ -178,6 +181,35 @@ impl Ruleset {
         self.current = Arc::new(next);
     }
 
+    /// The sets of ipset. They do not belong to a generation: requests and packets change them at
+    /// once.
+    pub fn ip_sets(&self) -> &Arc<IpSets> {
+        self.shared.ip_sets()
+    }
+
+    /// Carries out a request for sets of ipset at a time (ns). Rules of the generation in force are
+    /// references that keep a set.
+    ///
+    /// # Errors
+    /// Those of [`IpSets::ask`].
+    pub fn ask_ip_sets(
+        &self,
+        request: &penstock_ipset::Request,
+        now: u64,
+    ) -> Result<penstock_ipset::Reply, penstock_ipset::Refused> {
+        let mut rules: HashMap<u16, u32> = HashMap::new();
+        if request.asks_for_references() {
+            let chains = self.current.tables.iter().flat_map(|table| &table.chains);
+            for expr in chains.flat_map(|chain| &chain.rules).flat_map(|rule| &rule.exprs) {
+                if let Expr::Xt(extension) = expr {
+                    extension.ip_sets().for_each(|index| *rules.entry(index).or_default() += 1);
+                }
+            }
+        }
+        let references = |index| rules.get(&index).copied().unwrap_or(0);
+        self.ip_sets().ask(request, &references, now)
+    }
+
     /// Starts a batch on top of it, at time 0: timeouts of new elements end that long after the
     /// epoch.
     pub fn begin(&self) -> Transaction {
@@ -304,6 +336,7 @@ impl Transaction {
                 self.close(port);
                 Ok(Applied::default())
             }
+            Change::Global(change) => self.change_globals(change),
             Change::AddTable { family, name, mode, flags, userdata } => {
                 self.add_table(family, name, mode, flags, userdata)
             }

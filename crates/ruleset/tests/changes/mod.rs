@@ -34,6 +34,7 @@ pub fn new_chain(name: &str) -> NewChain {
         name: name.into(),
         base: None,
         policy_accept: None,
+        counter: None,
         anonymous: false,
         offload: false,
         userdata: Arc::new([]),

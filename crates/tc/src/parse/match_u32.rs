@@ -25,8 +25,11 @@ fn pack(out: &mut U32Match, value: u32, mask: u32, size: i32, at: i32) -> Result
     let base = at.div_euclid(4) * 4;
     let shift = (4 - size - (at - base)) as u32 * 8;
     let (value, mask) = (value << shift, mask << shift);
-    // Fields of one word are one key, as tc packs them.
-    match out.keys.iter_mut().find(|k| k.at == base && k.mask & mask == 0) {
+    // Fields of one word are one key, as tc packs them (`pack_key()`).
+    match out.keys.iter_mut().find(|k| k.at == base) {
+        Some(key) if (key.value ^ value) & key.mask & mask != 0 => {
+            return Err("\"match\" contradicts one before it".into());
+        }
         Some(key) => {
             key.value |= value & mask;
             key.mask |= mask;

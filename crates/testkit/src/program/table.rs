@@ -53,6 +53,7 @@ impl Table {
                 end: image.rules.len() as u32,
                 lookup: None,
                 policy_accept: (i == 0).then_some(true),
+                policy_counter: None,
             });
         }
         Ok((image, all))

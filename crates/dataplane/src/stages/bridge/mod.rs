@@ -14,6 +14,7 @@
 //! There is no spanning tree: a port that is up forwards as soon as its bridge is up.
 
 mod forward;
+mod ip_hooks;
 mod multicast;
 mod track;
 
@@ -38,7 +39,7 @@ struct At<'n> {
 }
 
 /// Destination and source of a frame.
-fn ethernet_addresses(packet: &Packet) -> Option<(Mac, Mac)> {
+pub(crate) fn ethernet_addresses(packet: &Packet) -> Option<(Mac, Mac)> {
     let (to, rest) = packet.link().split_first_chunk::<6>()?;
     Some((Mac(*to), Mac(*rest.first_chunk::<6>()?)))
 }
@@ -49,6 +50,12 @@ fn link_local(mac: Mac) -> Option<u8> {
         [0x01, 0x80, 0xc2, 0, 0, last @ 0..16] => Some(last),
         _ => None,
     }
+}
+
+/// Whether a rule of a bridge wants a frame routed. After hooks of IP it is too late for that
+/// (`br_nf_hook_thresh()`).
+pub(crate) fn is_brouted(packet: &Packet) -> bool {
+    packet.meta.broute && packet.meta.bridged.arrived == 0
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
@@ -101,8 +108,10 @@ impl<'a, S: Sink> Worker<'a, S> {
         if to == at.link.mac {
             packet.meta.packet_type = PacketType::Host;
         }
-        let next = self.hook(Protocol::Bridge, Hook::Prerouting, packet, course, Next::BridgeRoute);
-        if next == Next::BridgeRoute && std::mem::take(&mut packet.meta.broute) {
+        let (hook, next) = (Hook::Prerouting, Next::BridgeRoute);
+        let next = self.hook_before_route(Protocol::Bridge, hook, packet, course, next);
+        if next == Next::BridgeRoute && is_brouted(packet) {
+            packet.meta.broute = false;
             return Next::Protocol;
         }
         next
@@ -136,6 +145,11 @@ impl<'a, S: Sink> Worker<'a, S> {
         let Some(at) = self.port_of(packet.meta.iif) else {
             return self.end(DropReason::BridgePort, packet);
         };
+        if let Some(to) = course.route.take()
+            && !self.bridge_turn(packet, &to)
+        {
+            return Next::Done;
+        }
         let At { port, link, bridge } = at;
         let Some(vid) = vlan::enter(bridge, &port.vlans, packet) else {
             return self.end(DropReason::BridgeVlan, packet);
@@ -158,7 +172,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
         let mut reach = Reach::of(to);
         let station = if reach == Reach::One { table.find(to, vid, now) } else { None };
-        if station.is_some_and(|s| s.local) {
+        let local = station.is_some_and(|s| s.local);
+        packet.meta.bridged.overheard = link.promiscuous && !local;
+        if local {
             return Next::BridgeInput;
         }
         let sender =

@@ -72,16 +72,11 @@ impl<S: Sink> Worker<'_, S> {
     /// into the table, so a new one of a packet that is not for this host alone is forgotten; IP
     /// begins another.
     pub(crate) fn bridge_input_track(&mut self, packet: &mut Packet) -> HookResult {
-        let promiscuous = self
-            .net
-            .bridge_port(packet.meta.iif)
-            .and_then(|port| self.net.link(port.bridge))
-            .is_some_and(|link| link.promiscuous);
         let ct = &packet.meta.ct;
         let confirmed =
             |c: &penstock_conntrack::Connection<'_>| c.status() & status::CONFIRMED != 0;
         let new = self.state.conntrack.connection(ct).is_some_and(|c| !confirmed(&c));
-        if promiscuous || new && packet.meta.packet_type != PacketType::Host {
+        if packet.meta.bridged.overheard || new && packet.meta.packet_type != PacketType::Host {
             packet.meta.ct = Ct::default();
         }
         HookResult::Accept

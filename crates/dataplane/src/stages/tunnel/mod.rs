@@ -23,7 +23,7 @@ mod receive;
 use penstock_conntrack::Direction;
 use penstock_conntrack::status::NAT_MASK;
 use penstock_net::{Flow4, LOOPBACK, Link, Tunnel};
-use penstock_packet::{Ct, Packet, PacketType};
+use penstock_packet::{Bridged, Ct, Packet, PacketType};
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, protocol};
 
 use crate::reason::DropReason;
@@ -99,6 +99,7 @@ fn scrub(packet: &mut Packet) {
     meta.trace_id = 0;
     meta.vlan = None;
     meta.reassembled = 0;
+    meta.bridged = Bridged::default();
     meta.route = None;
     meta.realm = 0;
 }

@@ -3,9 +3,11 @@
 //! Extensions of x_tables (`net/netfilter/nft_compat.c` and the `xt_*.c` that each function names),
 //! as far as they are not lowered to other operations.
 
+mod ip_sets;
 mod look;
 mod outside;
 mod remember;
+mod sctp;
 mod tcp;
 mod ttl;
 
@@ -45,6 +47,7 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         }
         Extension::TcpOption { kind, inverted } => tcp::option(*kind, *inverted, packet),
         Extension::TcpMss { range, inverted } => tcp::segment_size(*range, *inverted, packet),
+        Extension::SctpChunks(rule) => sctp::chunks(rule, packet),
         Extension::SetTcpMss(size) => tcp::set_segment_size(*size, packet, env),
         Extension::StripTcpOptions { options } => tcp::strip_options(options, packet),
         Extension::Ttl(change) => ttl::change(*change, packet),
@@ -58,20 +61,22 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
             Step::unless(!look::is_now(times, env.wall_time(packet.meta.time) / 1_000_000_000))
         }
         Extension::Bpf(program) => outside::bpf(program, packet),
+        Extension::Physdev(asked) => Step::unless(!outside::physdev(asked, packet, env)),
         Extension::Cluster(cluster) => outside::cluster(cluster, packet, env),
         Extension::Policy(policy) => outside::policy(policy, packet, env),
         Extension::Recent(rule) => remember::recent(rule, packet, env),
         Extension::Hashlimit(rule) => remember::hashlimit(rule, packet),
         Extension::Connlimit(rule) => remember::connlimit(rule, packet, env),
+        Extension::Account(state) => remember::account(state, packet),
+        Extension::IpSet(rule) => ip_sets::matches(rule, packet, env),
+        Extension::SetIpSet(rule) => ip_sets::target(rule, packet, env),
         Extension::ArpReply { address, verdict } => {
             match (outside::arp_reply(*address, packet, env), verdict) {
                 (true, Some(verdict)) => Step::Verdict(*verdict),
                 _ => Step::Next,
             }
         }
-        Extension::Template { helper, zone, dir } => {
-            env.ct_set_template(packet, helper, *zone, *dir).into()
-        }
+        Extension::Template(new) => env.ct_set_template(packet, new).into(),
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Programs, clusters, IPsec and answers to ARP requests (`net/netfilter/xt_bpf.c`,
-//! `xt_cluster.c`, `xt_policy.c`, `net/bridge/netfilter/ebt_arpreply.c`).
+//! Programs, ports of bridges, clusters, IPsec and answers to ARP requests
+//! (`net/netfilter/xt_bpf.c`, `xt_physdev.c`, `xt_cluster.c`, `xt_policy.c`, `net/bridge/netfilter/ebt_arpreply.c`).
 
 use std::net::IpAddr;
 
@@ -12,7 +12,9 @@ use super::super::{jhash, reciprocal_scale};
 use super::Step;
 use crate::Env;
 use crate::env::IpsecState;
-use crate::op::{BpfPacket, BpfProgram, Cluster, IpsecElement, IpsecPolicy, Masked};
+use crate::op::{
+    BpfPacket, BpfProgram, Cluster, IpsecElement, IpsecPolicy, Masked, Physdev, PortName,
+};
 
 /// `bpf_mt()`
 pub(super) fn bpf(program: &BpfProgram, packet: &Packet) -> Step {
@@ -25,6 +27,31 @@ pub(super) fn bpf(program: &BpfProgram, packet: &Packet) -> Step {
         mark: meta.mark,
     };
     Step::unless(program.run(&view) == 0)
+}
+
+/// `physdev_mt()`: whether a packet is bridged as rules ask it.
+pub(super) fn physdev<E: Env>(physdev: &Physdev, packet: &Packet, env: &E) -> bool {
+    let bridged = &packet.meta.bridged;
+    let asked = |what: u8| physdev.asked & what != 0;
+    let inverted = |what: u8| physdev.inverted & what != 0;
+    if bridged.arrived == 0 {
+        return physdev.asked & !physdev.inverted & Physdev::ALL == 0;
+    }
+    let port = |index: u32| env.interface(index).map(|i| i.name);
+    let (arrived, leaves) = (port(bridged.arrived), port(bridged.leaves));
+    let there = |what, is: bool| !asked(what) || is != inverted(what);
+    let named = |name: [u8; 16], of: &PortName| {
+        let differs = |i: usize| (name[i] ^ of.name[i]) & of.mask[i] != 0;
+        !(0..16).any(differs)
+    };
+    there(Physdev::BRIDGED, leaves.is_some())
+        && there(Physdev::IS_IN, arrived.is_some())
+        && there(Physdev::IS_OUT, leaves.is_some())
+        && arrived.is_none_or(|name| there(Physdev::IN, named(name, &physdev.arrived)))
+        && match leaves {
+            Some(name) => there(Physdev::OUT, named(name, &physdev.leaves)),
+            None => !asked(Physdev::OUT),
+        }
 }
 
 /// `xt_cluster_mt()`: a packet that came by a link's multicast address is one for this host.

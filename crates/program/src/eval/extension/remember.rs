@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Matches that remember packets: `recent`, `hashlimit`, `connlimit` (`net/netfilter/xt_recent.c`,
-//! `xt_hashlimit.c`, `xt_connlimit.c`).
+//! Matches that remember packets: `recent`, `hashlimit`, `connlimit`, `nfacct`
+//! (`net/netfilter/xt_recent.c`, `xt_hashlimit.c`, `xt_connlimit.c`, `xt_nfacct.c`).
 
 use penstock_packet::Packet;
 use penstock_wire::{ethernet, protocol};
@@ -43,6 +43,12 @@ pub(super) fn recent<E: Env>(rule: &RecentRule, packet: &Packet, env: &E) -> Ste
     let seen = Seen { address: masked(address, &table.mask), v6, ttl, same_ttl: rule.same_ttl };
     let met = table.meet(rule.action, &seen, rule.inverted, packet.meta.time);
     Step::unless(met == rule.inverted)
+}
+
+/// `nfacct_mt()`
+pub(super) fn account(state: &State, packet: &Packet) -> Step {
+    let State::Account(account) = state else { return Step::Break };
+    Step::unless(!account.count(packet.len() as u64))
 }
 
 /// `hashlimit_mt_common()`

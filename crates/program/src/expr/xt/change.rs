@@ -6,7 +6,8 @@
 
 use super::super::{Bitwise, BitwiseOp, Ct, CtSet, Meta, MetaSet, Notrack, PayloadSet};
 use super::part::{Part, REG, bits, constant, meta, network, own, vm};
-use super::{Given, Lowering};
+use super::{Given, Lowering, named};
+use crate::linked::NewConnection;
 use crate::op::{Extension, SegmentSize, TtlChange};
 use crate::operand::{BoolOp, ChecksumType, CtDir, CtKey, MetaKey, PayloadBase};
 use crate::{Data, Family, Register};
@@ -178,21 +179,17 @@ pub fn ct(given: &Given<'_>) -> Lowering {
     if info.u32(4) != 0 || info.u32(8) != 0 {
         return Err("events of single connections are not chosen");
     }
-    if given.rev > 0 && info.u8(28) != 0 {
-        return Err("timeout policies are not given to connections before they begin");
-    }
     let dir = match flags & !ALIAS {
         0 => None,
         ORIGINAL => Some(CtDir::Original),
         REPLY => Some(CtDir::Reply),
         _ => return Err("zones of marks are not known"),
     };
-    if info.u8(12) != 0 {
-        let helper = info.text(12, 16).ok_or("its helper is no UTF-8")?;
-        return Ok(vec![
-            Part::Tracks,
-            own(Extension::Template { helper: helper.into(), zone, dir }),
-        ]);
+    let helper = info.text(12, 16).ok_or("its helper is no UTF-8")?;
+    let timeout = named::timeout(given.rev, info)?;
+    if !helper.is_empty() || timeout.is_some() {
+        let new = NewConnection { helper: helper.into(), timeout: None, zone, dir };
+        return Ok(vec![Part::Template(new, timeout.map(Into::into))]);
     }
     // A zone that nobody asks for is the one of all packets.
     if zone == 0 && dir.is_none() {

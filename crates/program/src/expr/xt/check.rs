@@ -49,7 +49,8 @@ impl Xt {
     }
 
     /// Whether Linux 6.18 takes it in a place. Of its structure that is checked by which rules are
-    /// told apart; what only a malformed program sends is refused where the rule is linked.
+    /// told apart; what only a malformed program sends is refused where the rule is linked. Whether
+    /// there are its sets ([`Xt::ip_sets`]) is not known here.
     ///
     /// # Errors
     /// `ENOENT`: there is no such extension, or what it names is not there. `EINVAL` and others:
@@ -64,6 +65,7 @@ impl Xt {
             refuse_if(row.translates(place.family) && kind != ChainType::Nat, EINVAL)?;
         }
         refuse_if(!row.protocols.is_empty() && !place.is_of(row.protocols), EINVAL)?;
+        refuse_if(self.has_too_many_dimensions(), Errno::Erange)?;
         let info = Info(&self.info);
         match (self.target, place.family) {
             (false, Family::Bridge) => bridge_match(&self.name, info),
@@ -91,8 +93,6 @@ impl Xt {
                 (asked | inverted) & 0xce != 0 || asked & 0x30 != 0 && !place.is_of(&[TCP])
             }
             "multiport" => info.u8(0) > 2 || info.u8(1) > 15,
-            // Objects and sets of other subsystems, which are not there.
-            "nfacct" | "set" => return Err(Errno::Enoent),
             "physdev" => {
                 let (inverted, asked) = (info.u8(64), info.u8(65));
                 let bridged = asked & 4 != 0 && inverted & 4 == 0;
@@ -145,7 +145,10 @@ impl Xt {
                 let with = info.u32(0);
                 with == echo || with == reset && !place.is_of(&[TCP])
             }
-            "SET" => return Err(Errno::Enoent),
+            "SET" => self.maps().is_some_and(|later| {
+                const LATER: [Hook; 3] = [Hook::Forward, Hook::Output, Hook::Postrouting];
+                place.table != "mangle" || later && !place.hook_is(&LATER)
+            }),
             // It clamps to the path's MTU, which is not known yet.
             "TCPMSS" => info.u16(0) == u16::MAX && place.hook_is(&[Hook::Prerouting, Hook::Input]),
             "TTL" | "HL" => info.u8(0) > 2 || info.u8(0) != 0 && info.u8(1) == 0,

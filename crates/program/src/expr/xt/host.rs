@@ -19,14 +19,16 @@ pub fn rpfilter(given: &Given<'_>) -> Lowering {
     const ACCEPT_LOCAL: u8 = 4;
     const INVERTED: u8 = 8;
     let flags = given.info.u8(0);
-    if flags & ACCEPT_LOCAL != 0 {
-        return Err("addresses of the host are never accepted as sources");
-    }
     let device = if flags & LOOSE != 0 { 0 } else { FIB_IIF };
     let mark = if flags & MARK != 0 { FIB_MARK } else { 0 };
     let fib =
         Fib { result: FibResult::Oif, flags: FIB_SADDR | FIB_PRESENT | device | mark, dreg: REG };
     let mut of = vec![vec![vm(fib), equal(&[1], false)]];
+    if flags & ACCEPT_LOCAL != 0 {
+        const LOCAL: u32 = 2;
+        let kind = Fib { result: FibResult::AddrType, flags: FIB_SADDR | device, dreg: REG };
+        of.push(vec![vm(kind), equal(&LOCAL.to_ne_bytes(), false)]);
+    }
     if given.ip()? == Family::Ip6 {
         of.push(vec![network(8, 16), equal(&[0; 16], false)]);
     }

@@ -11,7 +11,7 @@ use super::part::{
 };
 use super::{Given, Lowering};
 use crate::Family;
-use crate::op::{Extension, Search, Times, WordStep, WordTest, Words};
+use crate::op::{Extension, Physdev, PortName, Search, Times, WordStep, WordTest, Words};
 use crate::operand::{
     CmpOp, FIB_DADDR, FIB_IIF, FIB_OIF, FIB_SADDR, FibResult, MetaKey, PayloadBase,
 };
@@ -106,12 +106,16 @@ pub fn owner(given: &Given<'_>) -> Lowering {
     Ok(vec![Part::AnyOf { of: vec![vec![no_socket], owned], inverted: false }])
 }
 
-/// `struct xt_physdev_info`. Packets of bridges do not pass chains of IP, so no packet has ports:
-/// it matches if all that is asked is inverted.
+/// `struct xt_physdev_info`
 pub fn physdev(given: &Given<'_>) -> Lowering {
-    const ALL: u8 = 0x1f;
-    let (inverted, asked) = (given.info.u8(64), given.info.u8(65));
-    Ok(if asked & !inverted & ALL == 0 { vec![] } else { vec![never()] })
+    let info = given.info;
+    let port = |at| PortName { name: info.bytes(at), mask: info.bytes(at + 16) };
+    Ok(vec![own(Extension::Physdev(Physdev {
+        arrived: port(0),
+        leaves: port(32),
+        inverted: info.u8(64),
+        asked: info.u8(65),
+    }))])
 }
 
 /// `struct xt_addrtype_info_v1`
@@ -149,14 +153,19 @@ fn address_type(flags: u32) -> Part {
     vm(Fib { result: FibResult::AddrType, flags, dreg: REG })
 }
 
-/// All types have to hold (`match_type6()`).
+/// All types that the address itself tells have to hold, and one of those that the route tells
+/// (`match_type6()`).
 fn address_types6(types: u16, which: u32, device: u32) -> Lowering {
     const UNSPEC: u16 = 1;
     const UNICAST: u16 = 1 << 1;
     const LOCAL: u16 = 1 << 2;
+    const ANYCAST: u16 = 1 << 4;
     const MULTICAST: u16 = 1 << 5;
-    if types & !(UNSPEC | UNICAST | LOCAL | MULTICAST) != 0 {
-        return Err("of types of IPv6 only unicast, multicast, local and unspecified are matched");
+    const UNREACHABLE: u16 = 1 << 7;
+    /// `RTN_LOCAL`, `RTN_ANYCAST`, and routes that refuse: `RTN_BLACKHOLE` to `RTN_THROW`.
+    const OF_ROUTES: [(u16, u32, u32); 3] = [(LOCAL, 2, 2), (ANYCAST, 4, 4), (UNREACHABLE, 6, 9)];
+    if types & !(UNSPEC | UNICAST | LOCAL | ANYCAST | MULTICAST | UNREACHABLE) != 0 {
+        return Err("IPv6 has no such type of addresses");
     }
     let at = if which == FIB_SADDR { 8 } else { 24 };
     let mut parts = Vec::new();
@@ -170,8 +179,11 @@ fn address_types6(types: u16, which: u32, device: u32) -> Lowering {
     if types & UNSPEC != 0 {
         parts.extend([network(at, 16), equal(&[0; 16], false)]);
     }
-    if types & LOCAL != 0 {
-        parts.extend([address_type(which | device), equal(&2u32.to_ne_bytes(), false)]);
+    let of_routes = OF_ROUTES.iter().filter(|(kind, _, _)| types & kind != 0);
+    let numbers = of_routes.flat_map(|(_, first, last)| *first..=*last);
+    let numbers: Vec<_> = numbers.map(|number| [number.to_ne_bytes(); 2]).collect();
+    if !numbers.is_empty() {
+        parts.extend([address_type(which | device), in_ranges(numbers, false)?]);
     }
     Ok(parts)
 }

@@ -14,6 +14,7 @@ use super::super::{
     Bitwise, BitwiseOp, Byteorder, ByteorderOp, Cmp, Ct, Expression, Immediate, ImmediateData,
     Meta, Payload, Range,
 };
+use crate::linked::NewConnection;
 use crate::linked::{LinkedData, LinkedValue};
 use crate::linking::{LinkReason, Linking, NO_STATE};
 use crate::needs::Needs;
@@ -32,6 +33,10 @@ pub enum Part {
     Op(Op),
     /// An operation that needs the extension's state, if that is of the kind.
     Stateful(Box<Make>),
+    /// Counts in the account of a name.
+    Account(Arc<str>),
+    /// Gives a new connection what is here, and the timeout policy of a name.
+    Template(NewConnection, Option<Arc<str>>),
     /// Nothing but that fragments are put together before.
     Defrag,
     /// Nothing but that connections are tracked.
@@ -60,6 +65,10 @@ impl fmt::Debug for Part {
             Part::Vm(expr) => write!(f, "[ {expr} ]"),
             Part::Op(op) => op.fmt(f),
             Part::Stateful(_) => f.write_str("Stateful"),
+            Part::Account(name) => f.debug_tuple("Account").field(name).finish(),
+            Part::Template(new, timeout) => {
+                f.debug_tuple("Template").field(new).field(timeout).finish()
+            }
             Part::Defrag => f.write_str("Defrag"),
             Part::Tracks => f.write_str("Tracks"),
             Part::AnyOf { of, inverted } => {
@@ -85,6 +94,19 @@ impl Part {
             Part::Vm(expr) => return expr.link(linking).map(Some),
             Part::Op(op) => return Ok(Some(op.clone())),
             Part::Stateful(make) => make(linking.state()?).ok_or(NO_STATE)?,
+            Part::Account(name) => {
+                let unknown = || LinkReason::Unknown { what: "account", name: name.clone() };
+                Extension::Account(linking.names.account(name).ok_or_else(unknown)?)
+            }
+            Part::Template(new, timeout) => {
+                let find = |name: &Arc<str>| {
+                    let unknown =
+                        || LinkReason::Unknown { what: "timeout policy", name: name.clone() };
+                    linking.names.timeout(name).ok_or_else(unknown)
+                };
+                let timeout = timeout.as_ref().map(find).transpose()?;
+                Extension::Template(NewConnection { timeout, ..new.clone() })
+            }
             Part::Defrag | Part::Tracks => return Ok(None),
             Part::AnyOf { of, inverted } => Extension::AnyOf {
                 of: of.iter().map(|list| link(list, linking)).collect::<Result<_, _>>()?,
@@ -103,9 +125,9 @@ impl Part {
     pub fn needs(&self, family: Family, needs: &mut Needs) {
         match self {
             Part::Vm(expr) => expr.needs(family, needs),
-            Part::Op(_) | Part::Stateful(_) => {}
+            Part::Op(_) | Part::Stateful(_) | Part::Account(_) => {}
             Part::Defrag => needs.defrag.add(family),
-            Part::Tracks => needs.track(family),
+            Part::Tracks | Part::Template(..) => needs.track(family),
             Part::AnyOf { of, .. } => of.iter().flatten().for_each(|p| p.needs(family, needs)),
             Part::Try(parts) => parts.iter().for_each(|p| p.needs(family, needs)),
             Part::ByHook { destination, source } => {

@@ -33,6 +33,7 @@ pub enum Kept {
     Connections,
     Recent,
     Groups,
+    IpSets,
 }
 
 /// Which state an extension has, if it has some.
@@ -45,6 +46,7 @@ pub fn kept(xt: &Xt) -> Option<Kept> {
         (false, "limit") => Some(Kept::Limit),
         (false, "connlimit") => Some(Kept::Connections),
         (false, "recent") => Some(Kept::Recent),
+        (false, "set") | (true, "SET") => Some(Kept::IpSets),
         (false, "hashlimit") if group_rate(xt.rev, info).is_ok() => Some(Kept::Groups),
         _ => None,
     }
@@ -62,6 +64,8 @@ pub fn new_state(xt: &Xt) -> Option<State> {
             State::Elements(Arc::new(set))
         }
         Kept::Recent => State::Recent(Box::new(Recent::new(recent_mask(xt.rev, info), hits(info)))),
+        // The ruleset has its own.
+        Kept::IpSets => State::IpSets(Arc::default()),
         Kept::Groups => {
             let cfg = group_config(xt.rev, info);
             State::Hashlimit(Hashlimit::new(
@@ -82,6 +86,7 @@ pub fn shared_name(xt: &Xt, family: Family) -> Option<String> {
             let len = if xt.rev == 1 { 16 } else { 255 };
             Some(format!("hashlimit {} {}", family.name(), info.text(0, len)?))
         }
+        Kept::IpSets => Some("ipset".to_owned()),
         Kept::Nth | Kept::Quota | Kept::Limit | Kept::Connections => None,
     }
 }

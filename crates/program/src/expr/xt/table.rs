@@ -5,8 +5,8 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    Given, Lowering, bridge, change, connection, frame, host, metadata, nat, network, outside,
-    remembered, transport, verdict,
+    Given, Lowering, bridge, change, connection, frame, host, ip_sets, metadata, named, nat,
+    network, outside, remembered, transport, verdict,
 };
 use crate::Family;
 
@@ -88,6 +88,7 @@ pub const ALL: &[Row] = &[
     matching("mac", 0..=0, 12, metadata::mac),
     matching("mark", 1..=1, 9, metadata::mark),
     matching("multiport", 1..=1, 48, transport::multiport),
+    matching("nfacct", 0..=1, 32, named::nfacct),
     matching("owner", 1..=1, 18, metadata::owner),
     matching("physdev", 0..=0, 66, metadata::physdev),
     matching("pkttype", 0..=0, 8, metadata::pkttype),
@@ -98,6 +99,9 @@ pub const ALL: &[Row] = &[
     matching("recent", 1..=1, 228, remembered::recent),
     matching("rpfilter", 0..=0, 1, host::rpfilter),
     matching("sctp", 0..=0, 292, transport::sctp),
+    matching("set", 0..=0, 32, ip_sets::set),
+    matching("set", 1..=2, 4, ip_sets::set),
+    matching("set", 3..=4, 44, ip_sets::set),
     matching("socket", 0..=0, 0, host::socket),
     matching("socket", 1..=3, 1, host::socket),
     matching("state", 0..=0, 4, connection::state),
@@ -134,6 +138,10 @@ pub const ALL: &[Row] = &[
     target("NOTRACK", 0..=0, 0, change::notrack),
     target("REDIRECT", 0..=0, 20, nat::redirect),
     target("REJECT", 0..=0, 4, verdict::reject),
+    target("SET", 0..=0, 64, ip_sets::target),
+    target("SET", 1..=1, 8, ip_sets::target),
+    target("SET", 2..=2, 16, ip_sets::target),
+    target("SET", 3..=3, 20, ip_sets::target),
     target("SNAT", 0..=0, 20, nat::snat),
     target("SNAT", 1..=1, 40, nat::snat),
     target("SNAT", 2..=2, 42, nat::snat),

@@ -6,12 +6,13 @@
 //! That a packet is of the protocol is another expression of the rule, without which the kernel
 //! refuses it.
 
+use super::info::Info;
 use super::part::{
     Part, compare, equal, in_ranges, mask, network, own, range16, range32, transport,
 };
 use super::{Given, Lowering};
 use crate::Family;
-use crate::op::Extension;
+use crate::op::{ChunkFlags, ChunkRule, ChunksWanted, Extension};
 use crate::operand::CmpOp;
 
 /// A header of `len` bytes.
@@ -64,16 +65,40 @@ pub fn sctp(given: &Given<'_>) -> Lowering {
     const CHUNKS: u32 = 4;
     let info = given.info;
     let (flags, inverted) = (info.u32(284), info.u32(288));
-    if flags & CHUNKS != 0 {
-        return Err("chunk types are not matched");
-    }
     let mut parts = vec![header(12)];
     for (flag, at, range) in [(SOURCE, 0, info.u16s(4)), (DESTINATION, 2, info.u16s(0))] {
         if flags & flag != 0 {
             parts.extend([transport(at, 2), range16(range, inverted & flag != 0)]);
         }
     }
+    if flags & CHUNKS != 0 {
+        parts.push(own(Extension::SctpChunks(chunks(info, inverted & CHUNKS != 0)?)));
+    }
     Ok(parts)
+}
+
+/// Which chunks `struct xt_sctp_info` asks for.
+fn chunks(info: Info<'_>, inverted: bool) -> Result<ChunkRule, &'static str> {
+    const FLAGS: usize = 4;
+    let wanted = match info.u32(264) {
+        1 => ChunksWanted::Any,
+        2 => ChunksWanted::All,
+        4 => ChunksWanted::Only,
+        _ => return Err("it asks for chunks in no known way"),
+    };
+    let mut types = [0; 8];
+    for (n, word) in types.iter_mut().enumerate() {
+        *word = info.u32(8 + 4 * n);
+    }
+    let count = usize::try_from(info.u32(280)).unwrap_or(usize::MAX);
+    if count > FLAGS {
+        return Err("it asks for flags of too many chunk types");
+    }
+    let flags = (0..count).map(|n| {
+        let [kind, flags, mask] = info.bytes(268 + 3 * n);
+        ChunkFlags { kind, flags, mask }
+    });
+    Ok(ChunkRule { wanted, types, flags: flags.collect(), inverted })
 }
 
 /// `struct ipt_icmp`, `struct ip6t_icmp`: a type and a range of codes. Type 255 of IPv4 stands for

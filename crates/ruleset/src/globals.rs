@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Objects of the network namespace that are in no table. Rules of x_tables name them; programs
+//! make them by messages of their own subsystems.
+
+use std::sync::Arc;
+
+use penstock_program::image::CtObject;
+use penstock_program::state::{AccountQuota, AccountState, Counted};
+use penstock_program::{Errno, Family, State};
+use serde::{Deserialize, Serialize};
+
+pub use penstock_program::expr::XtNamed as Named;
+
+/// Longest name, in bytes (`NFACCT_NAME_MAX`, `CTNL_TIMEOUT_NAME_MAX`, without the end).
+pub const NAME_MAX: usize = 31;
+
+/// All such objects, each kind in order of creation.
+#[derive(Clone, Debug, Default)]
+pub struct Globals {
+    /// Accounts.
+    pub accounts: Vec<Account>,
+    /// Timeout policies.
+    pub timeouts: Vec<Timeout>,
+}
+
+/// A counter that rules share by its name (`net/netfilter/nfnetlink_acct.c`).
+#[derive(Clone, Debug)]
+pub struct Account {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its values, shared by generations, rules and workers.
+    pub state: Arc<State>,
+}
+
+/// Timeouts that new connections get by name (`net/netfilter/nfnetlink_cttimeout.c`).
+#[derive(Clone, Debug)]
+pub struct Timeout {
+    /// What it is made of.
+    pub config: NewTimeout,
+    /// What rules give to connections.
+    pub object: Arc<CtObject>,
+}
+
+/// A timeout policy to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewTimeout {
+    /// Its name.
+    pub name: Arc<str>,
+    /// `NFPROTO_*` of the tables whose rules may name it.
+    pub l3proto: u16,
+    /// IP protocol number; 255 for those without a tracker of their own.
+    pub l4proto: u8,
+    /// States, by the kernel's number, and seconds; others have the usual timeouts.
+    pub values: Vec<(u8, u32)>,
+}
+
+/// A change of such objects.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum GlobalChange {
+    /// A new account.
+    AddAccount(NewAccount),
+    /// The account of a name goes.
+    DeleteAccount(Arc<str>),
+    /// A new timeout policy, or other timeouts for the one of the name.
+    SetTimeout(NewTimeout),
+    /// The timeout policy of a name goes.
+    DeleteTimeout(Arc<str>),
+}
+
+/// An account to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewAccount {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it begins with.
+    pub counted: Counted,
+    /// What it may count up to.
+    pub quota: Option<AccountQuota>,
+}
+
+impl Account {
+    /// What would make it as it is now.
+    pub fn snapshot(&self) -> NewAccount {
+        let state = self.state();
+        NewAccount {
+            name: self.name.clone(),
+            counted: state.map(AccountState::read).unwrap_or_default(),
+            quota: state.and_then(AccountState::quota),
+        }
+    }
+
+    /// Sets it to zero.
+    pub(crate) fn reset(&self) {
+        if let Some(state) = self.state() {
+            state.reset();
+        }
+    }
+
+    fn state(&self) -> Option<&AccountState> {
+        match &*self.state {
+            State::Account(state) => Some(state),
+            _ => None,
+        }
+    }
+}
+
+impl From<NewAccount> for Account {
+    fn from(new: NewAccount) -> Self {
+        let state = AccountState::new(new.counted, new.quota);
+        Account { name: new.name, state: Arc::new(State::Account(state)) }
+    }
+}
+
+impl From<NewTimeout> for Timeout {
+    fn from(config: NewTimeout) -> Self {
+        let object = CtObject::Timeout {
+            l4proto: config.l4proto,
+            l3proto: u8::try_from(config.l3proto).unwrap_or(0),
+            values: config.values.as_slice().into(),
+        };
+        Timeout { config, object: Arc::new(object) }
+    }
+}
+
+impl Globals {
+    /// The timeout policy of a name.
+    pub fn timeout(&self, name: &str) -> Option<&Timeout> {
+        self.timeouts.iter().find(|timeout| *timeout.config.name == *name)
+    }
+
+    /// Whether a rule of a family, for packets of a transport protocol, may name something
+    /// (`nfacct_mt_checkentry()`, `xt_ct_set_timeout()`).
+    ///
+    /// # Errors
+    /// `ENOENT`: it is not there. `EINVAL`: it is for others, or the rule for no protocol.
+    pub fn check(&self, named: Named<'_>, family: Family, l4: Option<u8>) -> Result<(), Errno> {
+        match named {
+            Named::Account(name) => self.account(name).map(|_| ()).ok_or(Errno::Enoent),
+            Named::Timeout(name) => {
+                let l4 = l4.ok_or(Errno::Einval)?;
+                let NewTimeout { l3proto, l4proto, .. } =
+                    self.timeout(name).ok_or(Errno::Enoent)?.config;
+                match (l3proto, l4proto) == (family as u16, l4) {
+                    true => Ok(()),
+                    false => Err(Errno::Einval),
+                }
+            }
+        }
+    }
+
+    /// Whether what rules were linked with means the same in a later generation.
+    pub(crate) fn serve(&self, later: &Globals) -> bool {
+        let same = |old: &Timeout| {
+            let new = later.timeout(&old.config.name);
+            new.is_none_or(|new| Arc::ptr_eq(&new.object, &old.object))
+        };
+        self.timeouts.iter().all(same)
+    }
+
+    /// The account of a name.
+    pub fn account(&self, name: &str) -> Option<&Account> {
+        self.accounts.iter().find(|account| *account.name == *name)
+    }
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Lists that follow the ruleset: owners of tables, counters of policies, and what is in no table.
+
+use std::sync::Arc;
+
+use penstock_program::expr::Counter;
+use penstock_program::state::{CounterState, State};
+use serde::{Deserialize, Serialize};
+
+use super::{Kept, Reader};
+use crate::globals::{Globals, NAME_MAX, NewAccount, NewTimeout};
+use crate::model::{Chain, Generation, Table};
+
+/// What follows the ruleset: list after list, up to the last one that is not empty.
+#[derive(Default)]
+pub(super) struct Rest {
+    owners: Vec<Owner>,
+    policies: Vec<Policy>,
+    accounts: Vec<NewAccount>,
+    timeouts: Vec<NewTimeout>,
+}
+
+/// Of a table that has one.
+#[derive(Serialize, Deserialize)]
+struct Owner {
+    /// The table's handle.
+    table: u64,
+    /// Port id of a socket.
+    port: u32,
+}
+
+/// What the policy of a base chain has decided on, where that is counted.
+#[derive(Serialize, Deserialize)]
+struct Policy {
+    /// Handles of table and chain.
+    place: (u64, u64),
+    packets: u64,
+    bytes: u64,
+}
+
+impl Rest {
+    pub(super) fn of(generation: &Generation, kept: &Kept<'_>) -> Self {
+        let tables = || generation.tables.iter().filter(|table| kept.has_table(table));
+        let owned = tables().filter(|table| table.owner != 0);
+        let policies = tables().flat_map(|table| {
+            let counted = move |chain: &Arc<Chain>| {
+                let Counter { packets, bytes } = chain.counted()?;
+                Some(Policy { place: (table.handle, chain.handle), packets, bytes })
+            };
+            table.chains.iter().filter_map(counted)
+        });
+        Rest {
+            owners: owned.map(|t| Owner { table: t.handle, port: t.owner }).collect(),
+            policies: policies.collect(),
+            // Rules that are saved may name any of them.
+            accounts: generation.globals.accounts.iter().map(|a| kept.account(a)).collect(),
+            timeouts: generation.globals.timeouts.iter().map(|t| t.config.clone()).collect(),
+        }
+    }
+
+    pub(super) fn append(&self, bytes: Vec<u8>) -> Vec<u8> {
+        fn list<T: Serialize>(list: &[T], bytes: Vec<u8>) -> Vec<u8> {
+            postcard::to_extend(list, bytes).unwrap_or_default()
+        }
+        let Rest { owners, policies, accounts, timeouts } = self;
+        let lists = [owners.len(), policies.len(), accounts.len(), timeouts.len()];
+        let lists = lists.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1);
+        let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
+        let bytes = if lists > 1 { list(policies, bytes) } else { bytes };
+        let bytes = if lists > 2 { list(accounts, bytes) } else { bytes };
+        if lists > 3 { list(timeouts, bytes) } else { bytes }
+    }
+
+    pub(super) fn read(
+        reader: &mut Reader<'_>,
+        is_end: impl Fn() -> bool,
+    ) -> postcard::Result<Self> {
+        let mut rest = Rest::default();
+        if !is_end() {
+            rest.owners = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.policies = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.accounts = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.timeouts = Vec::deserialize(&mut *reader)?;
+        }
+        Ok(rest)
+    }
+
+    /// What is in no table; `None` for what there cannot be.
+    pub(super) fn globals(&self) -> Option<Globals> {
+        let mut globals = Globals::default();
+        for new in &self.accounts {
+            let wrong = new.name.is_empty() || new.name.len() > NAME_MAX;
+            if wrong || globals.account(&new.name).is_some() {
+                return None;
+            }
+            globals.accounts.push(new.clone().into());
+        }
+        for new in &self.timeouts {
+            if new.name.len() > NAME_MAX || globals.timeout(&new.name).is_some() {
+                return None;
+            }
+            globals.timeouts.push(new.clone().into());
+        }
+        Some(globals)
+    }
+
+    /// Gives a table its owner, and its chains their counters.
+    pub(super) fn give(&self, table: &mut Table) {
+        let owner = self.owners.iter().find(|owner| owner.table == table.handle);
+        table.owner = owner.map_or(0, |owner| owner.port);
+        for Policy { place, packets, bytes } in &self.policies {
+            let chain = table.chains.iter_mut().find(|c| (table.handle, c.handle) == *place);
+            if let Some(chain) = chain.filter(|chain| chain.base.is_some()) {
+                let counter = CounterState::new(*packets, *bytes);
+                Arc::make_mut(chain).counter = Some(Arc::new(State::Counter(counter)));
+            }
+        }
+    }
+}

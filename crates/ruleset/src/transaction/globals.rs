@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Objects that are in no table: making and removing.
+
+use std::sync::Arc;
+
+use super::{Applied, Transaction};
+use crate::globals::{GlobalChange, Globals, NAME_MAX, Named, NewAccount, NewTimeout, Timeout};
+use crate::{Blame, Errno, Error};
+
+fn refused(errno: Errno) -> Error {
+    Error::new(errno, Blame::Whole)
+}
+
+fn checked_name(name: &str) -> Result<(), Error> {
+    match name.is_empty() || name.len() > NAME_MAX {
+        true => Err(refused(Errno::Einval)),
+        false => Ok(()),
+    }
+}
+
+impl Transaction {
+    pub(super) fn change_globals(&mut self, change: GlobalChange) -> Result<Applied, Error> {
+        match change {
+            GlobalChange::AddAccount(new) => self.add_account(new),
+            GlobalChange::DeleteAccount(name) => self.delete_account(&name),
+            GlobalChange::SetTimeout(new) => self.set_timeout(new),
+            GlobalChange::DeleteTimeout(name) => self.delete_timeout(&name),
+        }?;
+        self.batch.changed = true;
+        Ok(Applied::default())
+    }
+
+    fn globals(&mut self) -> &mut Globals {
+        Arc::make_mut(&mut self.working.globals)
+    }
+
+    /// `nfnl_acct_new()`
+    fn add_account(&mut self, new: NewAccount) -> Result<(), Error> {
+        checked_name(&new.name)?;
+        if self.working.globals.account(&new.name).is_some() {
+            return Err(refused(Errno::Ebusy));
+        }
+        self.globals().accounts.push(new.into());
+        Ok(())
+    }
+
+    /// `nfnl_acct_try_del()`
+    fn delete_account(&mut self, name: &str) -> Result<(), Error> {
+        if self.working.globals.account(name).is_none() {
+            return Err(refused(Errno::Enoent));
+        }
+        if self.working.uses_of(Named::Account(name)) > 0 {
+            return Err(refused(Errno::Ebusy));
+        }
+        self.globals().accounts.retain(|account| *account.name != *name);
+        Ok(())
+    }
+
+    /// `cttimeout_new_timeout()`
+    fn set_timeout(&mut self, new: NewTimeout) -> Result<(), Error> {
+        if new.name.len() > NAME_MAX {
+            return Err(refused(Errno::Einval));
+        }
+        let timeouts = &mut self.globals().timeouts;
+        let Some(there) = timeouts.iter_mut().find(|there| there.config.name == new.name) else {
+            timeouts.push(new.into());
+            return Ok(());
+        };
+        if (there.config.l3proto, there.config.l4proto) != (new.l3proto, new.l4proto) {
+            return Err(refused(Errno::Einval));
+        }
+        *there = Timeout::from(new);
+        Ok(())
+    }
+
+    /// `ctnl_timeout_try_del()`
+    fn delete_timeout(&mut self, name: &str) -> Result<(), Error> {
+        if self.working.globals.timeout(name).is_none() {
+            return Err(refused(Errno::Enoent));
+        }
+        if self.working.uses_of(Named::Timeout(name)) > 0 {
+            return Err(refused(Errno::Ebusy));
+        }
+        self.globals().timeouts.retain(|timeout| *timeout.config.name != *name);
+        Ok(())
+    }
+}
