@@ -114,7 +114,6 @@ pub fn all() -> Vec<Scenario> {
     }
     forwarded(&[lines::IPV4]).chunks(1).for_each(|rule| add(&rule.to_vec(), &vec![]));
     forwarded(&[lines::IPV6]).chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
-    forwarded(&[lines::TRANSLATED]).chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
     lines::CHANGES.chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
     lines::CHANGES4.chunks(1).for_each(|rule| add(&rule.to_vec(), &vec![]));
     lines::CHANGES6.chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
@@ -127,6 +126,7 @@ pub fn all() -> Vec<Scenario> {
     }
     forwarded(&[lines::ROUTES6]).chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
     lines::LOCAL.chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
+    forwarded(&[lines::TRANSLATED]).chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
     all.extend(named());
     all.push(chunks());
     all
