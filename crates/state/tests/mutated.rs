@@ -71,7 +71,7 @@ fn with_ruleset(bytes: &[u8]) -> Vec<u8> {
     let state = State::default().to_bytes(router::START);
     // Magic, version, head of the links: `r` follows.
     let mut out = state[..17 + 13].to_vec();
-    for (tag, part) in [(b'r', bytes), (b'c', b"".as_slice()), (b'e', b"")] {
+    for (tag, part) in [(b'r', bytes), (b'c', b"".as_slice()), (b's', b""), (b'e', b"")] {
         let mut head = vec![tag];
         head.extend((part.len() as u64).to_le_bytes());
         let mut sum = crc32fast::Hasher::new();
