@@ -37,11 +37,15 @@ pub(crate) fn insert(entries: &mut Vec<Entry>, entry: Entry, before: bool) {
 }
 
 impl<K: Key> Tables<K> {
-    /// The tables of these routes.
+    /// The tables of these routes. Bits of a prefix beyond its length do not count, and one that is
+    /// longer than an address is left out: another program says what they are.
     pub(crate) fn new(routes: Vec<Route>) -> Self {
         let mut tables = Tables::default();
         for Route { table, prefix, len, tos, info } in routes {
-            let prefix = K::from_number(prefix);
+            if len > 8 * K::BYTES {
+                continue;
+            }
+            let prefix = K::from_number(prefix).masked(len);
             let mut entries = tables.get(table, prefix, len);
             insert(&mut entries, Entry { table, tos, info }, false);
             tables.set(table, prefix, len, entries);
