@@ -214,6 +214,38 @@ table inet t {
             &ports(),
         ),
         from(
+            on(
+                "rejects_of_packets_with_options",
+                "
+table ip t {
+	chain f { type filter hook forward priority 0; ct state invalid drop; jump rejects; }
+	chain i { type filter hook input priority 0; ip option rr exists counter; jump rejects; }
+	chain rejects {
+		udp dport 77 counter reject
+		tcp dport 77 counter reject with tcp reset
+		tcp dport 78 counter reject
+	}
+}
+",
+            ),
+            "lan",
+            &[[0x07, 7, 4], [0x83, 7, 4]]
+                .into_iter()
+                .flat_map(|[kind, len, at]| {
+                    let options = [kind, len, at, 0, 0, 0, 0, 0];
+                    ["198.19.0.2", "198.18.0.1"].into_iter().flat_map(move |to| {
+                        let packet = || lan().ip4("198.18.0.10", to).ip_options(&options);
+                        [
+                            packet().udp(1, 77),
+                            packet().tcp(1, 77),
+                            packet().tcp(1, 78),
+                            packet().udp(2, 77).patch(6, &[3, 3]),
+                        ]
+                    })
+                })
+                .collect::<Vec<_>>(),
+        ),
+        from(
             forward(
                 "rejects_of_every_type",
                 "udp dport 0 counter reject

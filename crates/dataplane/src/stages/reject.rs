@@ -70,8 +70,7 @@ fn head6(h: &ipv6::Header<'_>, proto: u8, payload: usize, hop_limit: u8) -> [u8;
 
 /// The reset for a TCP segment over IPv4, without its IP header. `segment` is what follows the IP
 /// header, with padding where the packet still has it. As in `nf_ip_checksum()`, the IPv4
-/// header `head` is part of what is summed: between reception and sending, options that the host
-/// filled in make it wrong.
+/// header `head` is part of what is summed.
 fn reset4(h: &ipv4::Header<'_>, head: &[u8], segment: &[u8]) -> Option<[u8; tcp::LEN]> {
     if h.fragment_offset() != 0 || h.protocol() != protocol::TCP {
         return None;
@@ -142,6 +141,24 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
+    /// What is summed of the IPv4 header when the transport checksum is verified at an IP hook: all
+    /// of it. Between reception and sending, options that the host filled in make it wrong. It does
+    /// not count where it is known (`skb->csum_valid`, `CHECKSUM_COMPLETE`) that connection tracking
+    /// has verified the checksum before that.
+    fn summed_header<'p>(
+        &self,
+        packet: &'p Packet,
+        h: &ipv4::Header<'_>,
+        is_known: bool,
+    ) -> &'p [u8] {
+        let verified = is_known
+            && packet.meta.ct.has_entry()
+            && packet.meta.iif != 0
+            && self.state.conntrack.settings().checksum
+            && matches!(h.protocol(), protocol::TCP | protocol::UDP | protocol::ICMP);
+        if verified { &[] } else { header4(packet.network(), h) }
+    }
+
     fn reject4(&mut self, packet: &Packet, how: Rejection, site: &ChainCall<'_>) {
         let network = packet.network();
         let Some(h) = ipv4::Header::new(network) else { return };
@@ -155,7 +172,7 @@ impl<S: Sink> Worker<'_, S> {
         };
         match how {
             Rejection::Icmp(code) => {
-                if unreachable_ok4(&h, header4(network, &h)) {
+                if unreachable_ok4(&h, self.summed_header(packet, &h, true)) {
                     // Nobody reads options on a bridge.
                     let on_bridge = packet.meta.bridged.leaves != 0;
                     let compiled = matches!(site.context.hook, Hook::Input | Hook::Forward)
@@ -174,7 +191,10 @@ impl<S: Sink> Worker<'_, S> {
                 if matches!(to.kind, RouteType::Broadcast | RouteType::Multicast) {
                     return;
                 }
-                let Some(segment) = reset4(&h, header4(network, &h), h.payload()) else { return };
+                // skb_forward_csum() forgets it on the way to other hooks.
+                let is_known = site.context.hook == Hook::Input;
+                let head = self.summed_header(packet, &h, is_known);
+                let Some(segment) = reset4(&h, head, h.payload()) else { return };
                 let mark = self.answer_mark(packet);
                 let (saddr, daddr) = (u32::from(h.dst()), u32::from(h.src()));
                 let source = match self.net.kind4(saddr, None) {
