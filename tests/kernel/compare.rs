@@ -52,7 +52,8 @@ pub fn differences(
     if let (Some(k), Some(o)) = (&kernel.connections, &ours.connections) {
         connections(&mut out, k, o);
     }
-    services::differences(&mut out, &kernel.told, &ours.told);
+    let copied = scenario.rules.contains("dup to");
+    services::differences(&mut out, &kernel.told, &ours.told, copied);
     if listings && k != o {
         let _ = writeln!(out, "listing:");
         for (k, o) in k.lines().zip(o.lines()).filter(|(k, o)| k != o).take(12) {

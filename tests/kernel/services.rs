@@ -232,8 +232,9 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Tells which of the lines of two sides differ.
-pub fn differences(out: &mut String, kernel: &Told, ours: &Told) {
+/// Tells which of the lines of two sides differ. Where packets were copied (`dup`), link addresses of
+/// senders do not count: the kernel copies no link header, and tells what was in the memory.
+pub fn differences(out: &mut String, kernel: &Told, ours: &Told, copied: bool) {
     let none = vec![];
     let mut all: Vec<_> = kernel.keys().chain(ours.keys()).collect();
     all.sort();
@@ -241,7 +242,7 @@ pub fn differences(out: &mut String, kernel: &Told, ours: &Told) {
     for what in all {
         let (k, o) = (kernel.get(what).unwrap_or(&none), ours.get(what).unwrap_or(&none));
         let same = |n: &usize| match (k.get(*n), o.get(*n)) {
-            (Some(k), Some(o)) => is_same(k, o),
+            (Some(k), Some(o)) => is_same(k, o, copied),
             (k, o) => k.is_none() && o.is_none(),
         };
         if let Some(n) = (0..k.len().max(o.len())).find(|n| !same(n)) {
@@ -257,8 +258,10 @@ pub fn differences(out: &mut String, kernel: &Told, ours: &Told) {
 
 /// Whether two lines say the same. Remaining times, which are numbers, may be a second apart: the
 /// kernel counts in ticks.
-fn is_same(a: &str, b: &str) -> bool {
-    let (a, b): (Vec<_>, Vec<_>) = (a.split_whitespace().collect(), b.split_whitespace().collect());
+fn is_same(a: &str, b: &str, copied: bool) -> bool {
+    let counts = |word: &&str| !(copied && word.starts_with("from="));
+    let words = |line| str::split_whitespace(line).filter(counts).collect::<Vec<_>>();
+    let (a, b) = (words(a), words(b));
     a.len() == b.len()
         && a.iter().zip(&b).all(|(a, b)| {
             let near = || Some(a.parse::<u64>().ok()?.abs_diff(b.parse().ok()?) <= 1);

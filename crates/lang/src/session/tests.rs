@@ -485,7 +485,8 @@ fn a_corrupt_saved_ruleset_is_refused_with_the_offset() {
         "broken at byte 10: this is format 99, not 1"
     );
     let long = bytes.len() + 1;
-    let long = format!("broken at byte {long}: nothing but owners of tables can follow");
+    let long =
+        format!("broken at byte {long}: nothing but owners of tables and counters can follow");
     assert_eq!(told(&[&bytes[..], b"x"].concat()), long);
 }
 
