@@ -133,13 +133,18 @@ impl<A: Address> FamilyCache<A> {
         self.neighbours.fill(None);
     }
 
-    /// The way to an address for what came in by a device.
+    /// Where the way to an address is for what came in by a device ([`FamilyCache::way`]).
     #[inline]
-    pub(crate) fn cached(&self, iif: u32, daddr: A) -> Option<&CachedRoute<A>> {
-        match self.ways.get(place(iif, daddr.folded())) {
-            Some(Some(way)) if way.daddr == daddr && way.to.iif == iif => Some(way),
-            _ => None,
-        }
+    pub(crate) fn find(&self, iif: u32, daddr: A) -> Option<usize> {
+        let at = place(iif, daddr.folded());
+        let way = self.ways.get(at)?.as_ref()?;
+        (way.daddr == daddr && way.to.iif == iif).then_some(at)
+    }
+
+    /// A way that was found.
+    #[inline]
+    pub(crate) fn way(&self, at: usize) -> Option<&CachedRoute<A>> {
+        self.ways.get(at)?.as_ref()
     }
 
     pub(crate) fn remember_way(&mut self, daddr: A, to: &Route, mtu: usize) {
@@ -148,18 +153,19 @@ impl<A: Address> FamilyCache<A> {
         }
     }
 
-    /// The way over a gateway to an address for what came in by a device, which is remembered for
-    /// the address.
+    /// Remembers the way over a gateway to an address for what came in by a device, and says where.
+    /// `None` if the route was not met before.
     pub(crate) fn over_gateway(
         &mut self,
         route: GatewayRoute,
         iif: u32,
         daddr: A,
-    ) -> Option<CachedRoute<A>> {
-        let CachedRoute { to, mtu, .. } = *self.over_gateways.get(&(route.number, iif))?;
-        let to = Route { prefix_len: route.len, ..to };
-        self.remember_way(daddr, &to, mtu);
-        Some(CachedRoute { daddr, to, mtu })
+    ) -> Option<usize> {
+        let known = self.over_gateways.get(&(route.number, iif))?;
+        let at = place(iif, daddr.folded());
+        let to = Route { prefix_len: route.len, ..known.to };
+        *self.ways.get_mut(at)? = Some(CachedRoute { daddr, to, mtu: known.mtu });
+        Some(at)
     }
 
     /// Remembers a way for all destinations of a route.

@@ -384,10 +384,9 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline(always)]
     fn fast_forward4(&mut self, fast: FastPacket<'_>, (src, dst): (u32, u32), packet: &mut Packet) {
         let FastPacket { fast_path, headers, .. } = fast;
+        let usual = self.ip4_usual_source(fast_path.device, src);
         let known = self.known_way4(fast_path.device, dst);
-        let Some(CachedRoute { to, mtu, .. }) =
-            known.filter(|_| self.ip4_usual_source(fast_path.device, src))
-        else {
+        let Some(&CachedRoute { to, mtu, .. }) = known.filter(|_| usual) else {
             return self.continue_at(Next::Ip4Route, packet, None);
         };
         let too_long = usize::from(headers.len) > mtu;
@@ -411,7 +410,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         let FastPacket { fast_path, headers, .. } = fast;
         let addresses = addresses::of6(packet);
         let known = addresses.and_then(|(_, dst)| self.known_way6(fast_path.device, dst));
-        let Some(CachedRoute { to, mtu, .. }) = known else {
+        let Some(&CachedRoute { to, mtu, .. }) = known else {
             return self.continue_at(Next::Ip6Route, packet, None);
         };
         let unusual = addresses.is_none_or(|(src, _)| !addresses::is_usual_source(src));

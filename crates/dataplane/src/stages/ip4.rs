@@ -130,15 +130,16 @@ impl<S: Sink> Worker<'_, S> {
     /// The way to an address for what came in by a device, if it is known from other packets to the
     /// address, or by the same route.
     #[inline(always)]
-    pub(super) fn known_way4(&mut self, iif: u32, daddr: u32) -> Option<CachedRoute<u32>> {
-        match self.state.routes.v4.cached(iif, daddr) {
-            Some(known) => Some(*known),
-            None => self.way_over_gateway4(iif, daddr),
-        }
+    pub(super) fn known_way4(&mut self, iif: u32, daddr: u32) -> Option<&CachedRoute<u32>> {
+        let at = match self.state.routes.v4.find(iif, daddr) {
+            Some(at) => at,
+            None => self.way_over_gateway4(iif, daddr)?,
+        };
+        self.state.routes.v4.way(at)
     }
 
     #[inline(never)]
-    fn way_over_gateway4(&mut self, iif: u32, daddr: u32) -> Option<CachedRoute<u32>> {
+    fn way_over_gateway4(&mut self, iif: u32, daddr: u32) -> Option<usize> {
         // What was learned of a path is about one destination.
         let usual = addresses::is_usual_destination4(daddr)
             && self.state.path_mtus.is_empty()

@@ -112,15 +112,16 @@ impl<S: Sink> Worker<'_, S> {
     /// The way to an address for what came in by a device, if it is known from other packets to the
     /// address, or by the same route.
     #[inline(always)]
-    pub(super) fn known_way6(&mut self, iif: u32, daddr: u128) -> Option<CachedRoute<u128>> {
-        match self.state.routes.v6.cached(iif, daddr) {
-            Some(known) => Some(*known),
-            None => self.way_over_gateway6(iif, daddr),
-        }
+    pub(super) fn known_way6(&mut self, iif: u32, daddr: u128) -> Option<&CachedRoute<u128>> {
+        let at = match self.state.routes.v6.find(iif, daddr) {
+            Some(at) => at,
+            None => self.way_over_gateway6(iif, daddr)?,
+        };
+        self.state.routes.v6.way(at)
     }
 
     #[inline(never)]
-    fn way_over_gateway6(&mut self, iif: u32, daddr: u128) -> Option<CachedRoute<u128>> {
+    fn way_over_gateway6(&mut self, iif: u32, daddr: u128) -> Option<usize> {
         // What was learned of a path is about one destination.
         let usual = !addresses::needs_device(daddr) && self.state.path_mtus.is_empty();
         let route = self.net.gateway_route6(daddr).filter(|_| usual)?;
