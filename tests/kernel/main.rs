@@ -79,7 +79,7 @@ fn main() -> ExitCode {
         .chain(extensions::ports::all())
         .chain(extensions::ip_sets::all())
         .chain(extensions::random(seed, count.div_ceil(4)))
-        .chain(extensions::translated(extensions::all(), count.div_ceil(4), seed))
+        .chain(extensions::translated(extensions::all(), count.div_ceil(4), seed, &words))
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))
         .chain(random::scenarios(&random::KINDS, &words, seed, |share| count.div_ceil(share)))
         .map(|s| match mode("bare") {

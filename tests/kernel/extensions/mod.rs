@@ -181,8 +181,10 @@ fn named() -> Vec<Scenario> {
 }
 
 /// The same lines, as far as `penstock translate` takes them, and those of its own: the kernel gets
-/// them by iptables, the program by nft. Rules that become two of nft are left to their own tests.
-pub fn translated(all: Vec<Scenario>, random: u64, seed: u64) -> Vec<Scenario> {
+/// them by iptables, the program by nft. Rules that become two of nft are left to their own tests. Only
+/// those are made whose names have all of the words: each translation runs the program.
+pub fn translated(all: Vec<Scenario>, random: u64, seed: u64, words: &[String]) -> Vec<Scenario> {
+    let is_wanted = |name: &str| words.iter().all(|word| name.contains(word.as_str()));
     if all.is_empty() {
         return vec![];
     }
@@ -192,15 +194,19 @@ pub fn translated(all: Vec<Scenario>, random: u64, seed: u64) -> Vec<Scenario> {
         .into_iter()
         .filter(|s| is_alike(&s.commands))
         .map(renamed)
-        .filter(|s| penstock::translated(s).is_ok())
+        .filter(|s| is_wanted(&s.name) && penstock::translated(s).is_ok())
         .collect();
+    let name = |seed| format!("random_translated_{seed}");
+    let seeds: Vec<u64> = (seed..seed + random).filter(|&seed| is_wanted(&name(seed))).collect();
+    if seeds.is_empty() {
+        return fit;
+    }
     let lines4 = fitting(&[lines::BOTH, lines::CONNECTIONS, lines::IPV4, lines::TRANSLATED], false);
     let lines6 = fitting(&[lines::BOTH, lines::CONNECTIONS, lines::IPV6, lines::TRANSLATED], true);
-    for seed in seed..seed + random {
+    for seed in seeds {
         let mut rng = Rng::with_seed(seed);
         let [v4, v6] = [&lines4, &lines6].map(|all| chosen(&mut rng, &[all]));
-        let name = format!("random_translated_{seed}");
-        let s = scenario(&name, &in_tables(&v4), &in_tables(&v6), 60, seed);
+        let s = scenario(&name(seed), &in_tables(&v4), &in_tables(&v6), 60, seed);
         fit.push(Scenario { translated: true, ..s });
     }
     fit
