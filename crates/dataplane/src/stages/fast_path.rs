@@ -335,6 +335,14 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.run(next, packet, &mut Course { route, ..Course::default() });
     }
 
+    /// A packet of IPv4 for which no way is known continues with its routing decision.
+    #[cold]
+    fn continue_unknown4(&mut self, packet: &mut Packet) {
+        let mut course = Course::default();
+        let next = self.ip4_new_route(packet, &mut course);
+        self.run(next, packet, &mut course);
+    }
+
     /// A packet of IPv4 that needs more continues after its routing decision.
     #[cold]
     fn continue_routed4(&mut self, packet: &mut Packet, to: Route) {
@@ -387,7 +395,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         let usual = self.ip4_usual_source(fast_path.device, src);
         let known = self.known_way4(fast_path.device, dst);
         let Some(&CachedRoute { to, mtu, .. }) = known.filter(|_| usual) else {
-            return self.continue_at(Next::Ip4Route, packet, None);
+            return self.continue_unknown4(packet);
         };
         let too_long = usize::from(headers.len) > mtu;
         if to.local || to.redirect || too_long {

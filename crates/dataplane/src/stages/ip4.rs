@@ -177,7 +177,9 @@ impl<S: Sink> Worker<'_, S> {
             let mtu = self.mtu(&to);
             self.ip4_remember_source(packet, saddr);
             self.state.routes.v4.remember_way(daddr, &to, mtu);
-            if let Some(route) = self.net.gateway_route4(daddr) {
+            if to.gateway.is_some()
+                && let Some(route) = self.net.gateway_route4(daddr)
+            {
                 self.state.routes.v4.remember_gateway(route, daddr, &to, mtu);
             }
         }

@@ -141,7 +141,9 @@ impl<S: Sink> Worker<'_, S> {
         {
             let mtu = self.mtu6(&to);
             self.state.routes.v6.remember_way(daddr, &to, mtu);
-            if let Some(route) = self.net.gateway_route6(daddr) {
+            if to.gateway.is_some()
+                && let Some(route) = self.net.gateway_route6(daddr)
+            {
                 self.state.routes.v6.remember_gateway(route, daddr, &to, mtu);
             }
         }
