@@ -3,7 +3,7 @@
 //! Helpers: which connections they let be related, and which packets they drop.
 
 use crate::lab::{A, A6, B, B6};
-use crate::{Step, compare_all, lab};
+use crate::{Step, agree, compare_all, lab};
 use penstock_conntrack::Settings;
 use penstock_testkit::build::*;
 
@@ -279,13 +279,7 @@ fn helper_connections_are_related_as_in_the_kernel() {
             ],
         ),
     ];
-    let failed: Vec<String> = scenarios
-        .iter()
-        .filter_map(|(name, steps)| {
-            compare_all(&mut lab, name, &Settings::default(), steps, true).err()
-        })
-        .collect();
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    agree(&mut lab, &Settings::default(), &scenarios, true);
 }
 
 /// What two connections announce alike.
@@ -478,13 +472,7 @@ fn helpers_say_why_they_drop_packets_as_in_the_kernel() {
         ];
         scenarios.push((format!("sip contact {contact}"), steps));
     }
-    let failed: Vec<String> = scenarios
-        .iter()
-        .filter_map(|(name, steps)| {
-            compare_all(&mut lab, name, &Settings::default(), steps, true).err()
-        })
-        .collect();
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    agree(&mut lab, &Settings::default(), &scenarios, true);
 }
 
 /// Control messages by chance, data in both directions, and the end of the control connection.

@@ -121,6 +121,21 @@ pub fn compare_all(
     compare_with(lab, name, settings, steps, expectations, &[])
 }
 
+/// Sends the packets of scenarios through both, and says where they differ. `expectations` are
+/// compared, too, if wanted.
+pub fn agree<N: AsRef<str>>(
+    lab: &mut Lab,
+    settings: &Settings,
+    scenarios: &[(N, Vec<Step>)],
+    expectations: bool,
+) {
+    let compared = scenarios
+        .iter()
+        .map(|(name, steps)| compare_all(lab, name.as_ref(), settings, steps, expectations));
+    let failed: Vec<String> = compared.filter_map(Result::err).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
 /// [`compare_all`], where all connections get timeout policies that the lab's rules set.
 pub fn compare_with(
     lab: &mut Lab,
@@ -383,11 +398,7 @@ fn udp_and_icmp_flows_are_tracked_as_in_the_kernel() {
             ],
         ),
     ];
-    let failed: Vec<String> = scenarios
-        .iter()
-        .filter_map(|(name, steps)| compare(&mut lab, name, &Settings::default(), steps).err())
-        .collect();
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    agree(&mut lab, &Settings::default(), &scenarios, false);
 }
 
 #[test]
@@ -458,9 +469,5 @@ fn sctp_associations_are_tracked_as_in_the_kernel() {
             ));
         }
     }
-    let failed: Vec<String> = scenarios
-        .iter()
-        .filter_map(|(name, steps)| compare(&mut lab, name, &Settings::default(), steps).err())
-        .collect();
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    agree(&mut lab, &Settings::default(), &scenarios, false);
 }

@@ -2,8 +2,8 @@
 
 //! TCP: handshakes, closes and everything that goes wrong, by hand and by chance.
 
-use crate::lab::{A, B, Lab};
-use crate::{Step, compare, lab};
+use crate::lab::{A, B};
+use crate::{Step, agree, compare, lab};
 use penstock_conntrack::Settings;
 use penstock_testkit::build::*;
 
@@ -81,14 +81,6 @@ fn open() -> Vec<Step> {
 fn then(mut first: Vec<Step>, more: Vec<Step>) -> Vec<Step> {
     first.extend(more);
     first
-}
-
-fn check(lab: &mut Lab, settings: &Settings, scenarios: &[(&str, Vec<Step>)]) {
-    let failed: Vec<String> = scenarios
-        .iter()
-        .filter_map(|(name, steps)| compare(lab, name, settings, steps).err())
-        .collect();
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
 #[test]
@@ -380,7 +372,7 @@ fn hand_made_tcp_connections_are_tracked_as_in_the_kernel() {
             then(fin(), vec![b("S", 20_000, 0), t("SA", 30_000, 20_001), b("A", 20_001, 30_001)]),
         ),
     ];
-    check(&mut lab, &Settings::default(), &scenarios);
+    agree(&mut lab, &Settings::default(), &scenarios, false);
 }
 
 #[test]
@@ -409,7 +401,12 @@ fn tcp_settings_act_as_in_the_kernel() {
         settings.set(name, value).unwrap();
         lab.sysctl(name, value);
         let again = then(open(), vec![data(true, 101, 501, 10); 3]);
-        check(&mut lab, &settings, &[(name, wild.clone()), (name, pickup.clone()), (name, again)]);
+        agree(
+            &mut lab,
+            &settings,
+            &[(name, wild.clone()), (name, pickup.clone()), (name, again)],
+            false,
+        );
         lab.sysctl(name, before);
     }
 }
