@@ -9,28 +9,12 @@ up to the next ten. Answers of a dump are sorted.
 import socket
 import struct
 
+from attributes import attribute, be16, be32, be8
+
 CT, EXP = 1, 2
 NEW, GET, DELETE, ZERO, CPU, STATS, DYING, UNCONFIRMED = range(8)
 ACK, ECHO, DUMP, EXCL, CREATE = 4, 8, 0x300, 0x200, 0x400
 TCP, UDP, ICMP, SCTP, ICMP6 = 6, 17, 1, 132, 58
-
-
-def attribute(kind, value):
-    data = b"".join(value) if isinstance(value, list) else value
-    kind |= 0x8000 if isinstance(value, list) else 0
-    return struct.pack("=HH", len(data) + 4, kind) + data + b"\0" * (-len(data) % 4)
-
-
-def be8(kind, n):
-    return attribute(kind, bytes([n]))
-
-
-def be16(kind, n):
-    return attribute(kind, struct.pack("!H", n))
-
-
-def be32(kind, n):
-    return attribute(kind, struct.pack("!I", n))
 
 
 def address(text):

@@ -6,11 +6,7 @@ import socket
 import struct
 import sys
 
-
-def attribute(kind, value):
-    data = b"".join(value) if isinstance(value, list) else value
-    kind |= 0x8000 if isinstance(value, list) else 0
-    return struct.pack("=HH", len(data) + 4, kind) + data + b"\0" * (-len(data) % 4)
+from attributes import attribute
 
 
 def tuple_of(kind, src, dst, sport, dport):

@@ -8,36 +8,12 @@ Sequence and port are left out: they differ from run to run.
 import socket
 import struct
 
+from attributes import attribute, be16, be32, be64, be8, text
+
 ACCT, TIMEOUT = 7, 8
 NEW, GET, ZERO, DELETE, DEFAULT_SET, DEFAULT_GET = 0, 1, 2, 3, 3, 4
 ACK, DUMP, REPLACE, EXCL, CREATE = 4, 0x300, 0x100, 0x200, 0x400
 PROTOCOLS = [1, 6, 17, 33, 47, 58, 132, 136, 253, 255]
-
-
-def attribute(kind, value):
-    data = b"".join(value) if isinstance(value, list) else value
-    kind |= 0x8000 if isinstance(value, list) else 0
-    return struct.pack("=HH", len(data) + 4, kind) + data + b"\0" * (-len(data) % 4)
-
-
-def text(kind, value):
-    return attribute(kind, value.encode() + b"\0")
-
-
-def be8(kind, n):
-    return attribute(kind, bytes([n]))
-
-
-def be16(kind, n):
-    return attribute(kind, struct.pack("!H", n))
-
-
-def be32(kind, n):
-    return attribute(kind, struct.pack("!I", n))
-
-
-def be64(kind, n):
-    return attribute(kind, struct.pack("!Q", n))
 
 
 def blamed(body, flags):

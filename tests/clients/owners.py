@@ -6,22 +6,12 @@ import socket
 import struct
 import time
 
+from attributes import be32, text
+
 NEWTABLE, GETTABLE, DELTABLE, NEWCHAIN, DELCHAIN, NEWSET, DESTROYTABLE = 0, 1, 2, 3, 5, 9, 26
 DORMANT, OWNER, PERSIST = 1, 2, 4
 ACK, DUMP, EXCL, CREATE = 4, 0x300, 0x200, 0x400
 IP = 2
-
-
-def attribute(kind, value):
-    return struct.pack("=HH", len(value) + 4, kind) + value + b"\0" * (-len(value) % 4)
-
-
-def text(kind, value):
-    return attribute(kind, value.encode() + b"\0")
-
-
-def be32(kind, n):
-    return attribute(kind, struct.pack("!I", n))
 
 
 def attributes(data):
