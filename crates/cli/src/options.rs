@@ -100,3 +100,17 @@ pub fn usage_lines(options: &[Opt], width: usize) -> String {
     }
     out
 }
+
+/// Checks that a reader of arguments knows all options that a usage text names.
+#[cfg(test)]
+pub fn assert_known<'o, T>(
+    options: impl Iterator<Item = &'o Opt>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) {
+    for name in options.flat_map(Opt::names) {
+        for line in [name.clone(), format!("{name} lan=1")] {
+            let message = parse(&line).err().unwrap_or_default();
+            assert!(!message.contains("invalid option"), "{line}: {message}");
+        }
+    }
+}

@@ -32,7 +32,7 @@ use penstock_print::show::stages::{Stage, Stages};
 use penstock_ruleset::Generation;
 use penstock_ruleset::link::Linked;
 
-use crate::input::{Entry, Inputs, Taken, Trouble};
+use crate::input::{Entry, Inputs, Taken};
 use crate::log::{LogFile, Nflog};
 use crate::rules::{self, NetNames};
 use crate::tracer::Tracer;
@@ -258,12 +258,11 @@ fn pump(
     while let Some(next) = inputs.next() {
         let taken = match next {
             Ok(taken) => taken,
-            Err(Trouble::Broken(e)) => {
-                errln!("Error: {e}");
+            Err(trouble) => {
+                trouble.tell()?;
                 whole = false;
                 continue;
             }
-            Err(Trouble::Unclear(message)) => return Err(message),
         };
         // What was sent so far decides what this frame is.
         if taken.is_sent() {

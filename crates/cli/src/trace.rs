@@ -19,7 +19,7 @@ use penstock_dataplane::{Dataplane, Engine};
 use penstock_io::LinkType;
 use penstock_lang::datatype::Format;
 
-use crate::input::{Captures, Entering, Entry, InputPort, Inputs, Source, Trouble};
+use crate::input::{Captures, Entering, Entry, InputPort, Inputs, Source};
 use crate::rules::NetNames;
 use crate::setup::Setup;
 use crate::tracer::Tracer;
@@ -129,10 +129,7 @@ fn frame_of(
     let net = path.network().clone();
     let mut count = 0;
     while let Some(next) = inputs.next() {
-        let taken = next.map_err(|trouble| match trouble {
-            Trouble::Broken(e) => format!("Error: {e}"),
-            Trouble::Unclear(message) => message,
-        })?;
+        let taken = next?;
         count += 1;
         let failed = |e: &str| format!("Error: --read {}: {e}", called[taken.which]);
         let outgoing = watches.then_some(&mut told.outgoing);

@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use penstock_conntrack::Conntrack;
+use penstock_daemon::errln;
 use penstock_io::{
     Capture, CaptureError, Cooked, Direction, Frame, Interface, LinkType, Merge, Problem,
 };
@@ -237,6 +238,32 @@ pub enum Trouble {
     Broken(CaptureError),
     /// The command line cannot be meant so.
     Unclear(String),
+}
+
+impl Trouble {
+    /// Tells of a broken capture: the others go on.
+    ///
+    /// # Errors
+    /// What nobody can go on from.
+    pub fn tell(self) -> Result<(), String> {
+        match self {
+            Trouble::Broken(e) => {
+                errln!("Error: {e}");
+                Ok(())
+            }
+            Trouble::Unclear(message) => Err(message),
+        }
+    }
+}
+
+impl From<Trouble> for String {
+    /// What is told.
+    fn from(trouble: Trouble) -> String {
+        match trouble {
+            Trouble::Broken(e) => format!("Error: {e}"),
+            Trouble::Unclear(message) => message,
+        }
+    }
 }
 
 impl<'n> Inputs<'n> {

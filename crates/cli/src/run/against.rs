@@ -8,7 +8,6 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use penstock_daemon::errln;
 use penstock_dataplane::{Dataplane, DropEvent, Engine, Sink, TraceRecord};
 use penstock_lang::datatype::Format;
 use penstock_net::{Link, Network};
@@ -18,7 +17,7 @@ use penstock_print::rules::{Named, WrittenRules};
 use serde_json::{Value, json};
 
 use super::options::Options;
-use crate::input::{Captures, Entering, Entry, InputPort, Inputs, Outgoing, Taken, Trouble};
+use crate::input::{Captures, Entering, Entry, InputPort, Inputs, Outgoing, Taken};
 use crate::rules::NetNames;
 use crate::setup::Setup;
 use crate::trace::outcome::{Delivered, Fate, Outcome, Sent, ends};
@@ -102,12 +101,11 @@ pub fn against(options: &Options, old: &Path) -> Result<Report, String> {
     while let Some(next) = inputs.next() {
         let taken = match next {
             Ok(taken) => taken,
-            Err(Trouble::Broken(e)) => {
-                errln!("Error: {e}");
+            Err(trouble) => {
+                trouble.tell()?;
                 whole = false;
                 continue;
             }
-            Err(Trouble::Unclear(message)) => return Err(message),
         };
         let mut flow = None;
         for side in &mut sides {

@@ -9,7 +9,7 @@ use penstock_net::Network;
 use penstock_print::rules::{Written, WrittenRules};
 
 use super::suite::Suite;
-use crate::input::{Captures, Inputs, Trouble};
+use crate::input::{Captures, Inputs};
 use crate::setup::Setup;
 use crate::trace::outcome::{Fate, Outcome, ends};
 
@@ -111,10 +111,7 @@ pub fn suite_of(captures: &Captures, setup: &Setup, net: &Network) -> Result<Str
     // Whole seconds begin the test.
     let mut now = start - start % 1_000_000_000;
     while let Some(next) = inputs.next() {
-        let taken = next.map_err(|trouble| match trouble {
-            Trouble::Broken(e) => format!("Error: {e}"),
-            Trouble::Unclear(message) => message,
-        })?;
+        let taken = next?;
         let (which, time) = (taken.which, taken.frame.time);
         counts[which] += 1;
         let pause = time.saturating_sub(now) / MILLISECOND;

@@ -14,7 +14,7 @@ use penstock_wire::protocol;
 
 use super::expect::Seen;
 use super::suite::{Action, Step, Suite, Test};
-use crate::input::{Captures, Entering, Entry, InputPort, Inputs, Trouble, tuple_of};
+use crate::input::{Captures, Entering, Entry, InputPort, Inputs, tuple_of};
 use crate::rules::NetNames;
 use crate::setup::Setup;
 use crate::trace::described;
@@ -228,10 +228,7 @@ impl Run<'_, '_> {
         let mut inputs = Inputs::open(&captures, &net, self.host.setup.net())?;
         let (mut count, mut shift, mut left_out, mut entered) = (0, None, None, false);
         while let Some(next) = inputs.next() {
-            let taken = next.map_err(|trouble| match trouble {
-                Trouble::Broken(e) => format!("Error: {e}"),
-                Trouble::Unclear(message) => message,
-            })?;
+            let taken = next?;
             count += 1;
             if count < first {
                 continue;
