@@ -128,3 +128,4 @@ pub use shared::Shared;
 pub use sink::{LogRecord, QueueRecord, Queued, Sink, TraceEvent, TraceRecord, TraceVerdict};
 pub use sockets::{ListedSocket, SocketList, Sockets};
 pub use stages::burst::is_of_burst;
+pub use sysctl::LIVE_SYSCTLS;
