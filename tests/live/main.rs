@@ -20,6 +20,7 @@ mod faults;
 mod flows;
 mod flowtable;
 mod hand_over;
+mod host_settings;
 mod hostile;
 mod inject;
 mod keep;

@@ -47,7 +47,8 @@ fn programs_get_packets_of_queues_and_logs_as_from_the_kernel() {
         return;
     }
     let (_receiver, received) = ends(&mut net);
-    let program = file(&net, "packets.py", include_str!("packets.py"));
+    let program = concat!(include_str!("nfnl.py"), include_str!("packets.py"));
+    let program = file(&net, "packets.py", program);
     let story = |net: &Net, exec: &str| {
         for target in ["NFLOG --nflog-group 5 --nflog-prefix seen", "NFQUEUE --queue-num 3"] {
             let rule = "-A FORWARD -p udp --dport 5000";
@@ -69,6 +70,57 @@ fn programs_get_packets_of_queues_and_logs_as_from_the_kernel() {
     assert!(ours.1);
     // Without a program packets of the queue end, and continue where there is no rule.
     assert!(net.run(&net.a, "ping -c 2 -i 0.2 -W 1 198.18.1.2").0);
+}
+
+#[test]
+fn programs_are_told_the_ports_of_packets_on_bridges_as_by_the_kernel() {
+    let Some(mut net) = Net::new() else { return };
+    let call = "sysctl -qw net.bridge.bridge-nf-call-iptables=1";
+    if !net.has("python3") || !net.has("iptables-nft") || !net.bridge() || !net.run(&net.r, call).0
+    {
+        eprintln!("skipped: no bridges with the hooks of IP");
+        return;
+    }
+    net.ok(&net.b, "ip addr flush dev b0; ip addr add 198.18.1.2/16 dev b0");
+    net.ok(&net.a, "ip addr flush dev a0; ip addr add 198.18.0.2/16 dev a0");
+    let (_receiver, _) = ends(&mut net);
+    let program = concat!(include_str!("nfnl.py"), include_str!("bridged.py"));
+    let program = file(&net, "bridged.py", program);
+    let rules = "table bridge t {
+            chain f { type filter hook forward priority -5; udp dport 5000 log prefix \"b\" group 5; }
+        }
+        table ip t {
+            chain f { type filter hook forward priority -5; udp dport 5000 log prefix \"i\" group 6; }
+        }";
+    let rules = file(&net, "bridged.nft", rules);
+    let queue = "-A FORWARD -p udp --dport 5000 -j NFQUEUE --queue-num 4 --queue-bypass";
+    let story = |net: &Net, exec: &str| {
+        net.ok(&net.r, &format!("{exec} nft -f {rules}; {exec} iptables-nft {queue}"));
+        let said = net.ok(&net.r, &format!("{exec} python3 {program} log:5 log:6 queue:4"));
+        net.ok(&net.r, &format!("{exec} nft flush ruleset"));
+        said
+    };
+    net.until("the bridge forwards", |net| net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0);
+    let kernels = story(&net, "");
+    net.up("r0 r1");
+    assert_eq!(kernels, story(&net, "$PENSTOCK exec --"));
+    let said = |subsystem: &str, words: [&str; 4]| {
+        let line = kernels.lines().find(|line| line.starts_with(subsystem));
+        words.iter().all(|word| line.is_some_and(|line| line.contains(word)))
+    };
+    assert!(said("logged", ["4=br0", "5=br0", "6=r0", "7=r1"]), "{kernels}");
+    assert!(said("queued", ["5=br0", "6=br0", "7=r0", "8=r1"]), "{kernels}");
+    // Kernels without nft_queue cannot be asked (nfqnl_build_packet_message()).
+    net.nft(
+        "table bridge t {
+            chain f { type filter hook forward priority 0; udp dport 5000 queue flags bypass to 3; }
+        }",
+    );
+    let ours = net.ok(&net.r, &format!("$PENSTOCK exec -- python3 {program} queue:3"));
+    let header = "020000000b00 020000000a00 0800";
+    let order = ["7=r0", "5=br0", "8=r1", "6=br0", &format!("20={}", header.replace(' ', ""))];
+    let places: Vec<_> = order.iter().map(|word| ours.find(word)).collect();
+    assert!(places.is_sorted() && !places.contains(&None), "{ours}");
 }
 
 /// The queue's reader, if it can be made.

@@ -123,6 +123,7 @@ impl Default for Given {
             offload: false,
             persist: None,
             settings: Settings::default(),
+            sysctls: Default::default(),
             devconf: Default::default(),
             nft: nft::call_of,
             metrics: None,
@@ -283,7 +284,9 @@ fn sysctl(text: &str, config: &mut Config) -> Result<(), String> {
         return Ok(());
     }
     let set = config.settings.set_sysctl(name, number);
-    set.map_err(|_| format!("--sysctl: there is no {name} here, or it cannot be {number}"))
+    set.map_err(|_| format!("--sysctl: there is no {name} here, or it cannot be {number}"))?;
+    config.sysctls.insert(name.to_owned());
+    Ok(())
 }
 
 fn batch_time(text: &str) -> Result<Duration, String> {

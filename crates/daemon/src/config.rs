@@ -2,6 +2,7 @@
 
 //! What is asked for: devices, rules, and how the dataplane works.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -151,6 +152,8 @@ pub struct Config {
     pub persist: Option<PathBuf>,
     /// Settings of the path.
     pub settings: Settings,
+    /// Names of sysctls that `settings` have and that count instead of the host's.
+    pub sysctls: BTreeSet<String>,
     /// Settings of devices that count instead of the host's.
     pub devconf: DevconfSysctls,
     /// Reads the arguments of `penstock nft`: the grammar is the program's. The error is the

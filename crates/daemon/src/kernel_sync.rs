@@ -19,6 +19,7 @@ use crate::devices::ports::{MOST, Wire, WireConfig};
 use crate::devices::record::{Recorder, When};
 use crate::devices::takeover::{Taken, resume, stands_on};
 use crate::guardian::GuardianHandle;
+use crate::host_sysctls::HostSysctls;
 use crate::log;
 use crate::offload::{Offload, OffloadPort};
 use crate::requests::inbox::Inbox;
@@ -104,6 +105,8 @@ pub(crate) struct KernelSync {
     pub(crate) devconf: DevconfSysctls,
     /// When the host's settings of devices are read again: the kernel tells of few changes.
     pub(crate) devconf_due: Instant,
+    /// Sysctls of the host, which are read at the same times.
+    pub(crate) sysctls: HostSysctls,
 }
 
 impl KernelSync {
@@ -232,12 +235,15 @@ impl KernelSync {
         }
     }
 
-    /// Reads the host's settings of devices. Whether some have changed.
+    /// Reads the host's sysctls. Whether some settings of devices have changed.
     fn look_at_devconf(&mut self) -> bool {
         /// Time between two readings, and the most of the time that they take.
         const PAUSE: Duration = Duration::from_secs(1);
         const SHARE: u32 = 50;
         let begun = Instant::now();
+        if let Some(values) = self.sysctls.changed() {
+            self.workers.tell(|| Request::Sysctls(values.clone()));
+        }
         let changed = self.state.refresh_devconf();
         if changed {
             self.recorder.note();

@@ -55,6 +55,7 @@ mod devices;
 mod evaluator;
 mod event;
 mod guardian;
+mod host_sysctls;
 mod keep;
 mod kernel_sync;
 mod lines;

@@ -12,7 +12,6 @@ use penstock_packet::Packet;
 
 use crate::clock;
 use crate::packet_line::{self, Logged};
-use crate::queues::hook_number;
 
 /// A program that gets the packets of a group.
 #[derive(Clone, Debug)]
@@ -33,23 +32,29 @@ impl Logger {
     /// Gives it a packet that a rule has logged to its group. If there is no room it misses the
     /// packet.
     pub(crate) fn take(&self, record: &LogRecord<'_>, packet: &Packet) {
-        let (log, meta, network) = (record.log, &packet.meta, packet.network());
+        let (log, meta, passage) = (record.log, &packet.meta, record.passage());
+        // A frame that leaves has its link header at the front (skb->data).
+        let network = if packet.data_start() < 0 { packet.frame() } else { packet.network() };
         let len = self.copy.min(log.snaplen.unwrap_or(u32::MAX)) as usize;
         let payload = network.get(..len).unwrap_or(network);
         let about = About {
-            family: record.context.family as u8,
-            hook: hook_number(record.context.hook),
+            family: passage.family,
+            hook: passage.hook,
             protocol: meta.protocol,
             mark: meta.mark,
-            input: record.input.map_or(0, |link| link.index),
-            output: record.output.map_or(0, |link| link.index),
+            input: passage.input,
+            output: passage.output,
+            ports: passage.ports,
             link: packet.link().to_vec(),
+            vlan: meta.vlan.map(|tag| [tag.protocol, tag.tci]),
             connection: None,
             len: network.len() as u32,
             payload: (len != 0).then(|| payload.to_vec()),
         };
         let time = clock::wall_time(meta.time);
-        let logged = LoggedPacket { group: self.group, prefix: log.prefix.clone(), time, about };
+        let hardware = record.input.map_or(0, |link| link.hardware_type());
+        let (group, prefix, owner) = (self.group, log.prefix.clone(), meta.owner);
+        let logged = LoggedPacket { group, prefix, time, hardware, owner, about };
         let threshold = log.queue_threshold.unwrap_or(0);
         let logged = Logged { port: self.port, packet: Box::new(logged), threshold };
         if self.to.try_send(packet_line::Packet::Logged(logged)).is_err() {

@@ -3,6 +3,7 @@
 //! Packets on their way from workers to programs with netfilter sockets.
 
 use penstock_conntrack::Flow;
+use penstock_dataplane::Passage;
 use penstock_io::queue;
 use penstock_nfnetlink::LoggedPacket;
 
@@ -17,6 +18,10 @@ pub(crate) struct Given {
     pub(crate) connection: Option<(Box<Flow>, u8)>,
     /// It is a super-packet.
     pub(crate) gso: bool,
+    /// Where it is.
+    pub(crate) passage: Passage,
+    /// The tag that was taken out of its link header: its protocol, and priority and VLAN id.
+    pub(crate) vlan: Option<[u16; 2]>,
 }
 
 /// A packet that a rule has logged, for a program.

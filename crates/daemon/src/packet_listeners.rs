@@ -388,7 +388,7 @@ impl PacketListeners {
 
     /// The datagram with a packet of a queue, unless nobody has that any more.
     fn queued(&self, line: &Line, given: Given) -> Option<(u32, Vec<u8>)> {
-        let Given { port, packet, connection, gso } = given;
+        let Given { port, packet, connection, gso, passage, vlan } = given;
         let mut inner = self.lock();
         let queue = inner.queues.get_mut(&packet.queue)?;
         if queue.owner != (Owner { client: line.client, port }) {
@@ -403,13 +403,15 @@ impl PacketListeners {
             priority: packet.priority,
             gso,
             about: About {
-                family: packet.family,
-                hook: packet.hook,
+                family: passage.family,
+                hook: passage.hook,
                 protocol: packet.protocol,
                 mark: packet.mark,
-                input: packet.input.0,
-                output: packet.output.0,
+                input: passage.input,
+                output: passage.output,
+                ports: passage.ports,
                 link: packet.link,
+                vlan,
                 connection,
                 len: packet.len,
                 payload: copies.then_some(packet.payload),

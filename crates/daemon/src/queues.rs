@@ -14,7 +14,6 @@ use penstock_dataplane::{QueueAnswer, QueueRecord, QueueVerdict, Queued};
 use penstock_io::queue::{self, Answer, Connection, Message, Open, Verdict};
 use penstock_nfnetlink::of_connection;
 use penstock_packet::Packet;
-use penstock_program::Hook;
 
 use crate::clock;
 use crate::packet_line::{self, Given};
@@ -138,7 +137,9 @@ impl Listener {
                     (Box::new(of_connection(connection)), packet.meta.ct.info as u8)
                 });
                 let gso = packet.meta.gso.is_some();
-                let given = Given { port: *port, packet: given, connection, gso };
+                let (port, passage) = (*port, record.passage());
+                let vlan = packet.meta.vlan.map(|tag| [tag.protocol, tag.tci]);
+                let given = Given { port, packet: given, connection, gso, passage, vlan };
                 to.try_send(packet_line::Packet::Queued(given)).is_ok()
             }
         };
@@ -214,23 +215,12 @@ pub fn queue_answer(answer: &Answer) -> QueueAnswer<'_> {
     QueueAnswer { verdict, mark: answer.mark, priority: None, payload: answer.payload.as_deref() }
 }
 
-/// The kernel's number of a hook (`NF_INET_*`).
-pub(crate) fn hook_number(hook: Hook) -> u8 {
-    match hook {
-        Hook::Prerouting | Hook::Ingress => 0,
-        Hook::Input => 1,
-        Hook::Forward => 2,
-        Hook::Output | Hook::Egress => 3,
-        Hook::Postrouting => 4,
-    }
-}
-
 /// A packet as a program sees it, with `copy` bytes from the network header on.
 pub fn queue_packet(record: &QueueRecord<'_>, packet: &Packet, copy: u32) -> queue::Packet {
     let device = |link: Option<&penstock_net::Link>| {
         link.map_or((0, String::new()), |link| (link.index, link.name.to_string()))
     };
-    let meta = &packet.meta;
+    let (meta, passage) = (&packet.meta, record.passage());
     let network = packet.network();
     let connection = record.connection.as_ref().map(|connection| Connection {
         info: meta.ct.info as u8,
@@ -244,8 +234,8 @@ pub fn queue_packet(record: &QueueRecord<'_>, packet: &Packet, copy: u32) -> que
         time: clock::wall_time(meta.time),
         queue: record.queue,
         protocol: meta.protocol,
-        hook: hook_number(record.context.hook),
-        family: record.context.family as u8,
+        hook: passage.hook,
+        family: passage.family,
         mark: meta.mark,
         priority: meta.priority,
         input: device(record.input),

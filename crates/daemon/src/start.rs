@@ -19,6 +19,7 @@ use crate::devices::ports::{Held, Port, WireConfig, WireShare, launcher};
 use crate::devices::record::Recorder;
 use crate::devices::takeover::{Taken, swap};
 use crate::guardian::GuardianHandle;
+use crate::host_sysctls::{HostSysctls, Values};
 use crate::kernel_sync::{Followed, KernelSync};
 use crate::lines::Lines;
 use crate::offload::{Leftovers, Offload, OffloadPort, Pins, remove_left};
@@ -78,6 +79,7 @@ struct Common<'c> {
     workers: &'c Workers,
     offload: &'c Arc<Offload>,
     sync: &'c Arc<Inbox<SyncRequest>>,
+    sysctls: &'c Values,
 }
 
 fn failed(what: &'static str) -> impl Fn(io::Error) -> String {
@@ -122,9 +124,11 @@ impl Start<'_> {
             on_death: config.on_death.clone(),
             devconf: config.devconf.clone(),
             devconf_due: Instant::now(),
+            sysctls: HostSysctls::read(&config.sysctls),
         };
         let net = Arc::new(sync.network());
         offload.set_network(&net);
+        let sysctls = sync.sysctls.values();
         let parts = shares(ports, count);
         // From here on little is needed; threads have what their maker has.
         rights::keep_only_needed().map_err(failed("capabilities"))?;
@@ -134,6 +138,7 @@ impl Start<'_> {
             workers: &workers,
             offload: &offload,
             sync: &asked,
+            sysctls: &sysctls,
         };
         let all = common.make(parts)?;
         // It makes memory executable, which no other thread may.
@@ -234,7 +239,7 @@ fn shares(ports: Vec<Port>, count: usize) -> Vec<Part> {
 impl Common<'_> {
     /// The workers, which do not work yet.
     fn make(&self, parts: Vec<Part>) -> Result<Vec<Worker>, String> {
-        let Common { config, net, workers, offload, sync } = *self;
+        let Common { config, net, workers, offload, sync, sysctls } = *self;
         let settings = Settings { host_stack: true, ..config.settings.clone() };
         let lines = Lines::start().map_err(failed("a thread"))?;
         let shared = (parts.len() > 1).then(|| Shared::new(parts.len(), &settings));
@@ -251,6 +256,7 @@ impl Common<'_> {
                 None => Dataplane::live(net.clone(), settings),
                 Some(shared) => Dataplane::of_worker(net.clone(), settings, shared, number),
             };
+            path.set_sysctls(sysctls);
             path.set_engine(config.engine);
             let sink = LiveSink::new(part.outs, net.clone(), sync.clone(), lines.clone());
             let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;

@@ -28,6 +28,7 @@ use crate::sockets::Sockets;
 use crate::stages::burst::{Packets, gather};
 use crate::stages::hook_env::HookEnv;
 use crate::state::State;
+use crate::sysctl::LIVE_SYSCTLS;
 use crate::taps::Taps;
 use crate::tc::Tc;
 use crate::worker::Worker;
@@ -204,11 +205,20 @@ impl Dataplane {
         });
     }
 
-    /// Puts another state of the network in force. Devices keep their indexes from one to the next:
-    /// connections, and what bridges have learned, continue. Packets that waited for a neighbour
-    /// leave if it is resolved now, or end without an answer; `time` is the clock's.
-    pub fn set_network<S: Sink>(&mut self, net: Arc<Network>, time: u64, sink: &mut S) {
-        let hooks = Hooks::new(&net, &self.linked, &self.offloaded, &self.settings);
+    /// Sets sysctls between packets, those of [`LIVE_SYSCTLS`](crate::LIVE_SYSCTLS): others, and
+    /// values that do not fit, change nothing.
+    pub fn set_sysctls(&mut self, values: &[(&str, u32)]) {
+        for (name, value) in values.iter().filter(|(name, _)| LIVE_SYSCTLS.contains(name)) {
+            let _ = self.settings.set_sysctl(name, *value);
+        }
+        let net = self.net.clone();
+        self.renew_hooks(&net);
+    }
+
+    /// Makes the lists of hooks for a network or settings that have changed. Flows and remembered
+    /// routes are checked again: they have the MTUs of paths.
+    fn renew_hooks(&mut self, net: &Network) {
+        let hooks = Hooks::new(net, &self.linked, &self.offloaded, &self.settings);
         if hooks != *self.hooks {
             for _ in 0..self.state.queues.clear() {
                 self.state.counters.count(DropReason::Queue);
@@ -216,10 +226,17 @@ impl Dataplane {
             self.hooks = Arc::new(hooks);
             self.codes.forget();
         }
-        self.state.host.interfaces = interfaces(&net);
-        self.state.follow_bridges(&net);
         self.state.routes.clear();
         self.state.flows.set_network(&mut self.state.conntrack);
+    }
+
+    /// Puts another state of the network in force. Devices keep their indexes from one to the next:
+    /// connections, and what bridges have learned, continue. Packets that waited for a neighbour
+    /// leave if it is resolved now, or end without an answer; `time` is the clock's.
+    pub fn set_network<S: Sink>(&mut self, net: Arc<Network>, time: u64, sink: &mut S) {
+        self.renew_hooks(&net);
+        self.state.host.interfaces = interfaces(&net);
+        self.state.follow_bridges(&net);
         if net.xfrm() != self.net.xfrm() {
             self.state.ipsec = match self.state.ipsec.take() {
                 Some(ipsec) => ipsec.follow(&net),

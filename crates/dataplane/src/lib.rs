@@ -83,6 +83,7 @@ mod ipsec;
 mod limit;
 mod link_header;
 mod neigh_queue;
+mod passage;
 mod path_mtus;
 mod pending_frames;
 mod place;
@@ -115,6 +116,7 @@ pub use flow::{
     FlowCounts, FlowEntry, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow, can_offload,
 };
 pub use interface::interface;
+pub use passage::Passage;
 pub use penstock_conntrack::SysctlError;
 pub use penstock_flowtable::Offloader;
 pub use penstock_jit::{CompileError, Options as CompileOptions, clock_ticks};
@@ -128,3 +130,4 @@ pub use shared::Shared;
 pub use sink::{LogRecord, QueueRecord, Queued, Sink, TraceEvent, TraceRecord, TraceVerdict};
 pub use sockets::{ListedSocket, SocketList, Sockets};
 pub use stages::burst::is_of_burst;
+pub use sysctl::LIVE_SYSCTLS;

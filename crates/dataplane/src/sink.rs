@@ -43,6 +43,8 @@ pub struct QueueRecord<'a> {
     pub input: Option<&'a Link>,
     /// Interface of departure, where the hook has one.
     pub output: Option<&'a Link>,
+    /// Ports of a bridge that a packet at a hook of IP came and leaves by, where they are known.
+    pub ports: [Option<&'a Link>; 2],
     /// The packet's connection.
     pub connection: Option<Connection<'a>>,
 }

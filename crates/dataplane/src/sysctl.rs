@@ -6,6 +6,22 @@ use penstock_conntrack::SysctlError;
 
 use crate::settings::{SECOND, Settings};
 
+/// Those that [`Dataplane::set_sysctls`](crate::Dataplane::set_sysctls) changes between packets: MTUs
+/// of paths, and what packets pass on bridges.
+pub const LIVE_SYSCTLS: [&str; 11] = [
+    "net.ipv4.ip_forward_use_pmtu",
+    "net.ipv4.ip_no_pmtu_disc",
+    "net.ipv4.route.min_pmtu",
+    "net.ipv4.route.mtu_expires",
+    "net.ipv6.route.mtu_expires",
+    "net.bridge.bridge-nf-call-iptables",
+    "net.bridge.bridge-nf-call-ip6tables",
+    "net.bridge.bridge-nf-call-arptables",
+    "net.bridge.bridge-nf-filter-vlan-tagged",
+    "net.bridge.bridge-nf-filter-pppoe-tagged",
+    "net.bridge.bridge-nf-pass-vlan-input-dev",
+];
+
 const MILLISECOND: u64 = SECOND / 1000;
 
 /// Least MTU of IPv4 (RFC 791).

@@ -11,7 +11,7 @@ use penstock_iproute2::Error;
 
 use crate::config::{Config, Mode};
 use crate::lines::{Words, lines, unknown};
-use crate::tunnel_lines::tunnel_line;
+use crate::tunnel_lines::{tunnel_change_line, tunnel_line};
 use crate::{
     Network, address_lines, bridge_lines, link_lines, neighbour_lines, route_lines, rule_lines,
     xfrm_lines,
@@ -93,7 +93,7 @@ fn apply(config: &mut Config, words: &[String]) -> Done {
         "link" => &["add", "set"],
         "address" => &["add", "change", "replace"],
         "rule" => &["add", "delete"],
-        "tunnel" => &["add"],
+        "tunnel" => &["add", "change", "6rd"],
         _ => &["add", "change", "replace", "append", "prepend"],
     };
     let other = [
@@ -121,6 +121,17 @@ fn apply(config: &mut Config, words: &[String]) -> Done {
         "address" => address_lines::line(config, &mut words, mode),
         "route" => route_lines::line(config, &mut words, mode, v6),
         "rule" => rule_lines::line(config, &mut words, verb == "delete", v6),
+        "tunnel" if verb == "change" => {
+            let (index, tunnel) = tunnel_change_line(config, &mut words, v6)?;
+            config.change_tunnel(index, tunnel, true)
+        }
+        "tunnel" if verb == "6rd" => {
+            if !words.take("dev") {
+                return Err("\"tunnel 6rd\" needs \"dev DEVICE\"".into());
+            }
+            let (index, tunnel) = tunnel_change_line(config, &mut words, v6)?;
+            config.change_tunnel(index, tunnel, true)
+        }
         "tunnel" => {
             let (name, tunnel) = tunnel_line(config, &mut words, v6)?;
             link_lines::add_named_tunnel(config, name, tunnel)

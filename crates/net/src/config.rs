@@ -243,9 +243,10 @@ impl Config {
         Ok(())
     }
 
-    /// Whether a tunnel can be added (`ip_tunnel_newlink()`, `ip6_tnl_newlink()`), and the MTU that
-    /// it gets: of the device that outer packets would go by now.
-    pub(crate) fn check_tunnel(&self, tunnel: &Tunnel) -> Result<u32, String> {
+    /// Whether there can be a tunnel (`ip_tunnel_newlink()`, `ip6_tnl_newlink()`), which may be the
+    /// device with the index `own`, and the MTU that it gets: of the device that outer packets would
+    /// go by now.
+    pub(crate) fn check_tunnel(&self, tunnel: &Tunnel, own: u32) -> Result<u32, String> {
         let (_, remote) = tunnel.addresses();
         // Without any of the three it is the device that is there from the beginning (tunl0, sit0,
         // ip6tnl0).
@@ -255,7 +256,8 @@ impl Config {
             (t.kind, t.local, t.remote, t.link)
                 == (tunnel.kind, tunnel.local, tunnel.remote, tunnel.link)
         };
-        if fallback || self.links.iter().filter_map(Link::tunnel).any(same) {
+        let others = self.links.iter().filter(|link| link.index != own);
+        if fallback || others.filter_map(Link::tunnel).any(same) {
             return Err(EXISTS.into());
         }
         let v6 = tunnel.kind.outer6();
@@ -264,6 +266,31 @@ impl Config {
         let by = found.and_then(|r| r.nexthops.first()).map_or(tunnel.link, |n| n.oif);
         let lower = self.by_index(by).map_or(1500, |l| l.mtu);
         Ok(tunnel.mtu_over(lower))
+    }
+
+    /// Gives a tunnel other settings. It gets another MTU, if that `follows`, when the kernel looks
+    /// for it again (`ip_tunnel_changelink()`, `ipip6_changelink()`, `ip6_tnl_changelink()`).
+    pub(crate) fn change_tunnel(
+        &mut self,
+        index: u32,
+        tunnel: Tunnel,
+        follows: bool,
+    ) -> Result<(), String> {
+        let before =
+            self.by_index(index).and_then(Link::tunnel).ok_or("Operation not supported")?;
+        let v6 = tunnel.kind.outer6();
+        if !v6 && before.remote.is_unspecified() != tunnel.remote.is_unspecified() {
+            return Err("Invalid argument".into());
+        }
+        let looks = v6 || (before.link, before.mark) != (tunnel.link, tunnel.mark);
+        let mtu = self.check_tunnel(&tunnel, index)?;
+        if let Some(link) = self.links.iter_mut().find(|link| link.index == index) {
+            link.kind = tunnel.into();
+            if looks && follows {
+                link.mtu = mtu;
+            }
+        }
+        Ok(())
     }
 
     /// Whether a session can be added, and the MTU of the device below.

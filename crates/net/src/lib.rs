@@ -60,8 +60,8 @@ pub use devconf::{
 };
 pub use kernel::{KernelDevconf, KernelState};
 pub use kind::{
-    Bare, ForwardPath, Kind, LinkKind, Loopback, Output, PPPOE_OVERHEAD, Pppoe, Tunnel, TunnelKind,
-    Vlan, Wire,
+    Bare, ForwardPath, Kind, LinkKind, Loopback, Output, PPPOE_OVERHEAD, Pppoe, SixRd, Tunnel,
+    TunnelKind, Vlan, Wire,
 };
 pub use link::{Address4, Address6, LARGEST_INDEX, Link, Scope};
 pub use multicast::{GroupAddress, MdbEntry, MulticastRouter, Snooping};

@@ -9,6 +9,7 @@ use crate::kind::Tunnel;
 use crate::lines::Words;
 use crate::link_types;
 use crate::link_words::LinkWords;
+use crate::tunnel_lines::tunnel_words;
 
 type Done = Result<(), String>;
 
@@ -66,7 +67,7 @@ pub(crate) fn set(config: &mut Config, w: &mut Words<'_>) -> Done {
     }
     if typed {
         w.next();
-        link_type(config, w, index)?;
+        link_type(config, w, index, l.mtu.is_none())?;
     }
     if l.netns {
         return Err("\"netns\" is only possible for the far end of a wire".into());
@@ -113,8 +114,8 @@ pub(crate) fn set(config: &mut Config, w: &mut Words<'_>) -> Done {
     Ok(())
 }
 
-/// What follows `type` in `link set`.
-fn link_type(config: &mut Config, w: &mut Words<'_>, index: u32) -> Done {
+/// What follows `type` in `link set`. A tunnel's MTU may follow its settings.
+fn link_type(config: &mut Config, w: &mut Words<'_>, index: u32, follows: bool) -> Done {
     match w.value()? {
         "bridge_slave" => {
             let port = config.port_mut(index).ok_or("the device is no port of a bridge")?;
@@ -126,6 +127,13 @@ fn link_type(config: &mut Config, w: &mut Words<'_>, index: u32) -> Done {
                 config.set_default_pvid(index, pvid);
             }
             Ok(())
+        }
+        kind @ ("ipip" | "sit" | "ip6tnl") => {
+            let tunnel = config.by_index(index).and_then(|link| link.tunnel());
+            let tunnel = tunnel.filter(|tunnel| tunnel.kind.name() == kind);
+            let mut tunnel = tunnel.ok_or_else(|| format!("the device is no {kind}"))?.clone();
+            tunnel_words(config, w, &mut tunnel)?;
+            config.change_tunnel(index, tunnel, follows)
         }
         other => Err(format!("\"link set … type {other}\" is not supported yet")),
     }

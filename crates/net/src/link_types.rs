@@ -140,7 +140,7 @@ pub(crate) fn complete_tunnel(
     tunnel: Tunnel,
     link: &mut Link,
 ) -> Done {
-    let mtu = config.check_tunnel(&tunnel)?;
+    let mtu = config.check_tunnel(&tunnel, 0)?;
     let range = tunnel.mtu_range();
     if l.mtu.is_some_and(|mtu| !range.contains(&mtu)) {
         return Err("mtu less than device minimum or greater than device maximum".into());

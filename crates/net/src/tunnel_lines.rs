@@ -8,13 +8,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use penstock_wire::protocol;
 
 use crate::config::Config;
-use crate::kind::{Pppoe, Tunnel, TunnelKind};
+use crate::kind::{Pppoe, SixRd, Tunnel, TunnelKind};
 use crate::lines::{Words, number, unknown};
 
 type Done = Result<(), String>;
 
-/// Packets of a group of hosts at the other end are not copied.
-const GROUP: &str = "a group of hosts as \"remote\" or \"local\" is not supported";
+/// Its successor 6rd does without tunnels that look into next hops, and systems have given it up.
+const ISATAP: &str = "ISATAP is not supported";
 
 /// Drivers and modes by the word of ip-link(8) after `mode`.
 fn payload(kind: TunnelKind, word: &str) -> Result<u8, String> {
@@ -38,11 +38,7 @@ fn end(w: &mut Words<'_>, v6: bool) -> Result<IpAddr, String> {
     if address.is_ipv6() != v6 {
         return Err(format!("\"{address}\" is of the other family"));
     }
-    let group = match address {
-        IpAddr::V4(a) => a.is_multicast() || a.is_broadcast(),
-        IpAddr::V6(a) => a.is_multicast(),
-    };
-    if group { Err(GROUP.into()) } else { Ok(address) }
+    Ok(address)
 }
 
 /// `tos` and its kin: hexadecimal, as the kernel's tables of names have it.
@@ -54,6 +50,23 @@ fn tos(w: &mut Words<'_>) -> Result<Option<u8>, String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let invalid = |_| format!("\"{text}\" is not a TOS value");
     u8::from_str_radix(digits, 16).map(Some).map_err(invalid)
+}
+
+/// A word about the network of IPv6 that `sit` finds other ends in. Both prefixes count as they are
+/// in the end: [`tunnel_words`] looks whether they fit.
+fn sixrd(w: &mut Words<'_>, word: &str, before: SixRd) -> Result<SixRd, String> {
+    if word == "6rd-reset" {
+        return Ok(SixRd::OF_6TO4);
+    }
+    let v6 = word == "6rd-prefix";
+    let text = w.value()?;
+    let invalid = || format!("\"{text}\" is not a prefix of IPv{}", if v6 { 6 } else { 4 });
+    let found = crate::lines::prefix(text, v6).filter(|(_, _, six)| *six == v6);
+    let (bits, len, _) = found.ok_or_else(invalid)?;
+    Ok(match v6 {
+        true => SixRd { prefix: bits, len, ..before },
+        false => SixRd { relay: bits as u32, relay_len: len, ..before },
+    })
 }
 
 /// What may follow the type of a tunnel.
@@ -70,6 +83,8 @@ pub(crate) fn tunnel_words(config: &Config, w: &mut Words<'_>, tunnel: &mut Tunn
     if !v6 && tunnel.ttl != 0 && !tunnel.pmtudisc {
         return Err("ttl != 0 and nopmtudisc are incompatible".into());
     }
+    let SixRd { prefix, len, relay, relay_len } = tunnel.sixrd;
+    SixRd::new(prefix, len, relay, relay_len).ok_or("Invalid argument")?;
     Ok(())
 }
 
@@ -117,9 +132,10 @@ fn word4(w: &mut Words<'_>, tunnel: &mut Tunnel, word: &str) -> Done {
         "tos" | "tclass" | "dsfield" => tunnel.tos = tos(w)?.unwrap_or(1),
         "pmtudisc" => tunnel.pmtudisc = true,
         "nopmtudisc" => tunnel.pmtudisc = false,
-        "isatap" | "6rd-prefix" | "6rd-relay_prefix" | "6rd-reset" => {
-            return Err(format!("\"{word}\" is not supported yet"));
+        "6rd-prefix" | "6rd-relay_prefix" | "6rd-reset" if tunnel.kind == TunnelKind::Sit => {
+            tunnel.sixrd = sixrd(w, word, tunnel.sixrd)?;
         }
+        "isatap" => return Err(ISATAP.into()),
         other => return Err(unknown(other)),
     }
     Ok(())
@@ -196,6 +212,46 @@ pub(crate) fn tunnel_line(
     w: &mut Words<'_>,
     v6: Option<bool>,
 ) -> Result<(String, Tunnel), String> {
+    let Named { name, mode, words } = named(w)?;
+    let mode = match (mode, v6) {
+        (Some(mode), _) => mode,
+        (None, Some(true)) => "ip6ip6",
+        (None, _) => return Err("\"tunnel add\" needs a \"mode\"".into()),
+    };
+    let (kind, payload) = of_mode(mode, v6)?;
+    let mut tunnel = Tunnel { payload, ..Tunnel::new(kind) };
+    tunnel_words(config, &mut Words::new(&words), &mut tunnel)?;
+    Ok((name, tunnel))
+}
+
+/// `ip tunnel change NAME …` and `ip tunnel 6rd dev NAME …`: what is not said stays.
+pub(crate) fn tunnel_change_line(
+    config: &Config,
+    w: &mut Words<'_>,
+    v6: Option<bool>,
+) -> Result<(u32, Tunnel), String> {
+    let Named { name, mode, words } = named(w)?;
+    let link = config.link(&name)?;
+    let mut tunnel = link.tunnel().ok_or_else(|| format!("{name} is no tunnel"))?.clone();
+    if let Some(mode) = mode {
+        let (kind, payload) = of_mode(mode, v6)?;
+        if kind != tunnel.kind {
+            return Err(format!("{name} is a tunnel of another kind than \"{mode}\""));
+        }
+        tunnel.payload = payload;
+    }
+    tunnel_words(config, &mut Words::new(&words), &mut tunnel)?;
+    Ok((link.index, tunnel))
+}
+
+/// The words of a line about a tunnel, without those that say which one.
+struct Named<'a> {
+    name: String,
+    mode: Option<&'a str>,
+    words: Vec<String>,
+}
+
+fn named<'a>(w: &mut Words<'a>) -> Result<Named<'a>, String> {
     let mut words: Vec<String> = Vec::new();
     let (mut name, mut mode) = (None, None);
     let mut bare = true;
@@ -209,19 +265,20 @@ pub(crate) fn tunnel_line(
         bare = false;
     }
     let name = name.filter(|n| !matches!(n.as_str(), "remote" | "local" | "ttl" | "tos" | "dev"));
-    let name = name.ok_or("\"tunnel add\" needs a name")?;
-    let mode = match (mode, v6) {
-        (Some(mode), _) => mode,
-        (None, Some(true)) => "ip6ip6",
-        (None, _) => return Err("\"tunnel add\" needs a \"mode\"".into()),
-    };
+    let name = name.ok_or("a tunnel needs a name")?;
+    Ok(Named { name, mode, words })
+}
+
+/// Driver and payload by the word of ip-tunnel(8) after `mode`.
+fn of_mode(mode: &str, v6: Option<bool>) -> Result<(TunnelKind, u8), String> {
     let (kind, payload) = match mode {
         "ipip" | "ip/ip" | "ipv4/ipv4" => (TunnelKind::Ipip, protocol::IPIP),
         "sit" | "ipv6/ip" => (TunnelKind::Sit, protocol::IPV6),
         "ip6ip6" | "ipv6/ipv6" => (TunnelKind::Ip6tnl, protocol::IPV6),
         "ipip6" | "ip/ipv6" | "ipv4/ipv6" | "ip4ip6" => (TunnelKind::Ip6tnl, protocol::IPIP),
         "any" | "any/ipv6" if v6 == Some(true) => (TunnelKind::Ip6tnl, 0),
-        "gre" | "gre/ip" | "isatap" | "vti" | "ip6gre" | "gre/ipv6" | "vti6" => {
+        "isatap" => return Err(ISATAP.into()),
+        "gre" | "gre/ip" | "vti" | "ip6gre" | "gre/ipv6" | "vti6" => {
             return Err(format!("tunnels of mode \"{mode}\" are not supported yet"));
         }
         other => return Err(format!("Cannot guess tunnel mode: \"{other}\"")),
@@ -229,7 +286,5 @@ pub(crate) fn tunnel_line(
     if v6.is_some_and(|v6| v6 != kind.outer6()) {
         return Err(format!("mode \"{mode}\" is of the other family"));
     }
-    let mut tunnel = Tunnel { payload, ..Tunnel::new(kind) };
-    tunnel_words(config, &mut Words::new(&words), &mut tunnel)?;
-    Ok((name, tunnel))
+    Ok((kind, payload))
 }

@@ -41,7 +41,13 @@ impl Tunnels {
                     all.over4 = true;
                 }
                 if link.up {
-                    let (local, remote) = t.addresses();
+                    let (local, remote) = match t.addresses() {
+                        // Packets to the group belong to it, of whomever (ip_tunnel_lookup()).
+                        (_, group) if t.kind == TunnelKind::Ipip && group >> 28 == 0xe => {
+                            (group, 0)
+                        }
+                        ends => ends,
+                    };
                     let candidate = Candidate { index: link.index, link: t.link };
                     all.ends.entry((t.kind, local, remote)).or_default().push(candidate);
                 }

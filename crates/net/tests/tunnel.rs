@@ -84,18 +84,6 @@ fn bad_tunnel_lines_are_refused_with_a_message() {
         ),
         ("link add t type ipip remote 2001:db8::2", "\"2001:db8::2\" is of the other family"),
         (
-            "link add t type ipip remote 224.0.0.9",
-            "a group of hosts as \"remote\" or \"local\" is not supported",
-        ),
-        (
-            "link add t type ip6tnl remote ff05::9",
-            "a group of hosts as \"remote\" or \"local\" is not supported",
-        ),
-        (
-            "link add t type sit local 255.255.255.255",
-            "a group of hosts as \"remote\" or \"local\" is not supported",
-        ),
-        (
             "link add t type gre remote 198.18.0.3 local 198.18.0.1 key 5",
             "link type \"gre\" is not supported yet",
         ),
@@ -123,10 +111,21 @@ fn bad_tunnel_lines_are_refused_with_a_message() {
         ("link add t type ipip remote 198.18.0.3 encap fou", "\"encap\" is not supported yet"),
         ("link add t type ipip external", "\"external\" is not supported yet"),
         ("link add t type ipip remote 198.18.0.3 frob", "unknown word \"frob\""),
+        ("link add t type sit remote 198.18.0.3 isatap", "ISATAP is not supported"),
+        ("tunnel add t mode isatap local 198.18.0.1", "ISATAP is not supported"),
+        ("link add t type sit local 198.18.0.1 6rd-prefix 2001:db8::/33", "Invalid argument"),
+        ("link add t type sit local 198.18.0.1 6rd-relay_prefix 198.18.0.1/16", "Invalid argument"),
         (
-            "link add t type sit remote 198.18.0.3 6rd-prefix 2001:db8::/32",
-            "\"6rd-prefix\" is not supported yet",
+            "link add t type sit local 198.18.0.1 6rd-prefix 198.18.0.0/16",
+            "\"198.18.0.0/16\" is not a prefix of IPv6",
         ),
+        ("link add t type ipip remote 198.18.0.3 6rd-reset", "unknown word \"6rd-reset\""),
+        ("link set one type ipip remote any", "Invalid argument"),
+        ("link set one type sit remote 198.18.0.3", "the device is no sit"),
+        ("link set wan type ipip remote 198.18.0.3", "the device is no ipip"),
+        ("tunnel change one mode sit", "one is a tunnel of another kind than \"sit\""),
+        ("tunnel change wan remote 198.18.0.3", "wan is no tunnel"),
+        ("tunnel 6rd one 6rd-reset", "\"tunnel 6rd\" needs \"dev DEVICE\""),
         (
             "link add t address 02:00:00:00:00:01 type ipip remote 198.18.0.3",
             "Operation not supported: the device has no link address",

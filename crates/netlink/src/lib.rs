@@ -33,6 +33,7 @@
 mod address;
 pub mod closed;
 mod devconf;
+mod host_sysctls;
 mod kept;
 mod kind;
 mod link;
@@ -53,6 +54,7 @@ mod xdp;
 mod xfrm;
 
 pub use devconf::{devconf_file, read_devconf, unfollowed_devconf};
+pub use host_sysctls::read_sysctls;
 pub use kept::Kept;
 pub use link::{Device, Master, TapLink};
 pub use message::{Attributes, Message};

@@ -14,6 +14,7 @@ pub mod sctp;
 mod selftest;
 mod tunnel;
 mod tunnel_errors;
+mod tunnel_kinds;
 mod vlan;
 
 pub use tunnel::NET as TUNNEL_NET;
@@ -37,6 +38,7 @@ pub fn all() -> Vec<Scenario> {
         proxy::all(),
         sctp::all(),
         selftest::all(),
+        tunnel_kinds::all(),
     ]
     .concat()
 }

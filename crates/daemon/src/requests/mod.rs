@@ -29,6 +29,7 @@ use penstock_system::SystemNames;
 use crate::broadcast::Broadcast;
 use crate::connection_events::Watcher;
 use crate::devices::ports::WireShare;
+use crate::host_sysctls::Values;
 use crate::loggers::Logger;
 use crate::probe::Probe;
 use crate::queues::{Program, Wishes};
@@ -47,6 +48,8 @@ pub(crate) type Act = Box<dyn FnOnce(&mut Conntrack) + Send>;
 pub(crate) enum Request {
     /// Another state of the network is in force.
     Network(Arc<Network>),
+    /// Sysctls of the host have these values now.
+    Sysctls(Values),
     /// Another generation is in force, and these chains run on devices (by index). Answered when it
     /// is.
     Rules(Arc<Linked>, Vec<(ChainIndex, u32)>, Sender<()>),

@@ -327,6 +327,7 @@ impl Worker {
             Request::Network(net) => {
                 self.set_network(net);
             }
+            Request::Sysctls(values) => self.path.set_sysctls(&values),
             Request::Rules(linked, running, done) => {
                 self.path.set_rules_offloaded(linked, running);
                 // The thread that asked may be gone.

@@ -45,7 +45,8 @@ impl<S: Sink> Worker<'_, S> {
         let (iif, oif) = crate::hooks::devices(context.hook, packet);
         let connection = self.state.conntrack.connection(&packet.meta.ct);
         let (input, output) = (self.net.link(iif), self.net.link(oif));
-        let record = QueueRecord { id, queue: num, place, context, input, output, connection };
+        let (queue, ports) = (num, self.bridge_ports(packet));
+        let record = QueueRecord { id, queue, place, context, input, output, ports, connection };
         let queued = match context.hook {
             // Frames of a device cannot wait.
             Hook::Ingress | Hook::Egress => Queued::Nobody,

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use penstock_wire::ethernet::Mac;
 use penstock_wire::{ipv4, ipv6, protocol};
 
-use super::{ForwardPath, Kind, Output, eui64};
+use super::{ForwardPath, Kind, Output, SixRd, eui64};
 
 /// Which driver a tunnel is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +78,8 @@ pub struct Tunnel {
     pub allow_localremote: bool,
     /// Mark that outer packets are routed by; `None` for the inner packet's.
     pub mark: Option<u32>,
+    /// Of a `sit` device without a remote address: where the other end's address is.
+    pub sixrd: SixRd,
 }
 
 impl Tunnel {
@@ -100,6 +102,7 @@ impl Tunnel {
             copy_dscp: false,
             allow_localremote: false,
             mark: Some(0),
+            sixrd: SixRd::OF_6TO4,
         }
     }
 

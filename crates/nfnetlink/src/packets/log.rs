@@ -4,7 +4,7 @@
 
 use penstock_ruleset::Errno;
 
-use super::{Bind, LogConfig, LoggedPacket, PacketListeners};
+use super::{BRIDGE, Bind, LogConfig, LoggedPacket, NETDEV, PacketListeners};
 use crate::ctnetlink::write_glued;
 use crate::message::{Check, DONE, Failure, Message, NESTED, Policy, Writer};
 use crate::uapi::packets::*;
@@ -29,8 +29,6 @@ const FAMILIES: u8 = 11;
 const FORWARD: u8 = 2;
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
-/// `ARPHRD_ETHER`
-const ETHERNET: u16 = 1;
 
 /// What a program wants to be told of each packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,14 +91,16 @@ pub fn write_logged(packet: &LoggedPacket, settings: LogSettings) -> Vec<u8> {
     if let Some(prefix) = &packet.prefix {
         to.string(NFULA_PREFIX, prefix);
     }
-    let number = |to: &mut Writer, kind, value: u32| {
-        if value != 0 {
-            to.be32(kind, value);
-        }
-    };
-    number(&mut to, NFULA_IFINDEX_INDEV, about.input);
-    number(&mut to, NFULA_IFINDEX_OUTDEV, about.output);
-    number(&mut to, NFULA_MARK, about.mark);
+    about.write_devices(
+        &mut to,
+        [
+            [NFULA_IFINDEX_INDEV, NFULA_IFINDEX_PHYSINDEV],
+            [NFULA_IFINDEX_OUTDEV, NFULA_IFINDEX_PHYSOUTDEV],
+        ],
+    );
+    if about.mark != 0 {
+        to.be32(NFULA_MARK, about.mark);
+    }
     if about.input != 0 && !about.link.is_empty() {
         if let Some(source) = about.link.get(6..12) {
             let mut address = [0; 12];
@@ -108,7 +108,7 @@ pub fn write_logged(packet: &LoggedPacket, settings: LogSettings) -> Vec<u8> {
             address[4..10].copy_from_slice(source);
             to.attribute(NFULA_HWADDR, &address);
         }
-        to.be16(NFULA_HWTYPE, ETHERNET);
+        to.be16(NFULA_HWTYPE, packet.hardware);
         to.be16(NFULA_HWLEN, about.link.len() as u16);
         to.attribute(NFULA_HWHEADER, &about.link);
     }
@@ -117,6 +117,10 @@ pub fn write_logged(packet: &LoggedPacket, settings: LogSettings) -> Vec<u8> {
         time[..8].copy_from_slice(&(packet.time / SECOND).to_be_bytes());
         time[8..].copy_from_slice(&(packet.time % SECOND / 1000).to_be_bytes());
         to.attribute(NFULA_TIMESTAMP, &time);
+    }
+    if let Some((user, group)) = packet.owner {
+        to.be32(NFULA_UID, user);
+        to.be32(NFULA_GID, group);
     }
     if let Some(sequence) = settings.sequence {
         to.be32(NFULA_SEQ, sequence);
@@ -127,6 +131,9 @@ pub fn write_logged(packet: &LoggedPacket, settings: LogSettings) -> Vec<u8> {
     if let Some((flow, info)) = &about.connection {
         to.nest(NFULA_CT | NESTED, |to| write_glued(to, flow));
         to.be32(NFULA_CT_INFO, u32::from(*info));
+    }
+    if matches!(about.family, NETDEV | BRIDGE) {
+        about.write_link(&mut to, NFULA_VLAN, NFULA_L2HDR);
     }
     if let Some(payload) = &about.payload {
         to.attribute(NFULA_PAYLOAD, payload);

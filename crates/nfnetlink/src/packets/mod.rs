@@ -10,11 +10,19 @@ use penstock_conntrack::Flow;
 use penstock_ruleset::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::message::{NESTED, Writer};
+use crate::uapi::packets::{VLAN_PROTO, VLAN_TCI};
+
 pub use log::{LogSettings, end_of_logged, write_logged};
 pub use queue::write_queued;
 
 pub(crate) use log::{SUBSYSTEM as SUBSYSTEM_LOG, run as run_log};
 pub(crate) use queue::{SUBSYSTEM as SUBSYSTEM_QUEUE, is_quiet_verdict, run as run_queue};
+
+/// `NFPROTO_NETDEV`
+const NETDEV: u8 = 5;
+/// `NFPROTO_BRIDGE`
+const BRIDGE: u8 = 7;
 
 /// Begins or ends the listening of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,18 +89,56 @@ pub struct About {
     pub protocol: u16,
     /// Mark.
     pub mark: u32,
-    /// Index of the device of arrival, 0 for none.
+    /// Index of the device of arrival, in the bridge family of the bridge; 0 for none.
     pub input: u32,
-    /// Index of the device of departure, 0 for none.
+    /// Index of the device of departure, in the bridge family of the bridge; 0 for none.
     pub output: u32,
+    /// Indexes of the ports of a bridge that it came and leaves by, 0 for none.
+    pub ports: [u32; 2],
     /// The link header of arrival, empty if there is none.
     pub link: Vec<u8>,
+    /// The tag that was taken out of the link header: its protocol, and priority and VLAN id.
+    pub vlan: Option<[u16; 2]>,
     /// The packet's connection, and how it belongs to it (`enum ip_conntrack_info`).
     pub connection: Option<(Box<Flow>, u8)>,
     /// Length from the network header on.
     pub len: u32,
     /// Bytes from the network header on; `None` for none.
     pub payload: Option<Vec<u8>>,
+}
+
+impl About {
+    /// Writes the devices of the packet. `kinds` are the attributes for device and port of arrival,
+    /// and for those of departure.
+    fn write_devices(&self, to: &mut Writer, kinds: [[u16; 2]; 2]) {
+        let [arrived, leaves] = self.ports;
+        for ([device, port], indexes) in
+            kinds.into_iter().zip([[self.input, arrived], [self.output, leaves]])
+        {
+            let mut pairs = [(device, indexes[0]), (port, indexes[1])];
+            if self.family == BRIDGE {
+                pairs.reverse();
+            }
+            for (kind, index) in pairs.into_iter().filter(|(_, index)| *index != 0) {
+                to.be32(kind, index);
+            }
+        }
+    }
+
+    /// Writes tag and link header (`nfqnl_put_bridge()`, `nfulnl_put_bridge()`, whose nested
+    /// attributes have the same numbers).
+    fn write_link(&self, to: &mut Writer, vlan: u16, header: u16) {
+        if self.link.is_empty() {
+            return;
+        }
+        if let Some([protocol, tci]) = self.vlan {
+            to.nest(vlan | NESTED, |to| {
+                to.be16(VLAN_TCI, tci);
+                to.be16(VLAN_PROTO, protocol);
+            });
+        }
+        to.attribute(header, &self.link);
+    }
 }
 
 /// A packet in a queue.
@@ -119,6 +165,10 @@ pub struct LoggedPacket {
     pub prefix: Option<std::sync::Arc<str>>,
     /// When it was logged, in nanoseconds since the epoch.
     pub time: u64,
+    /// `ARPHRD_*` of the device that it is on.
+    pub hardware: u16,
+    /// User and group of the socket that it is from.
+    pub owner: Option<(u32, u32)>,
     /// What else is known.
     pub about: About,
 }

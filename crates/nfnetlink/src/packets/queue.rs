@@ -4,7 +4,7 @@
 
 use penstock_ruleset::Errno;
 
-use super::{Bind, PacketListeners, QueueConfig, QueueVerdict, QueuedPacket};
+use super::{BRIDGE, Bind, PacketListeners, QueueConfig, QueueVerdict, QueuedPacket};
 use crate::ctnetlink::write_glued;
 use crate::message::{Attributes, Check, Failure, Message, NESTED, Policy, Writer, flags};
 use crate::uapi::packets::*;
@@ -153,8 +153,13 @@ pub fn write_queued(packet: &QueuedPacket) -> Vec<u8> {
             to.be32(kind, value);
         }
     };
-    number(&mut to, NFQA_IFINDEX_INDEV, about.input);
-    number(&mut to, NFQA_IFINDEX_OUTDEV, about.output);
+    about.write_devices(
+        &mut to,
+        [
+            [NFQA_IFINDEX_INDEV, NFQA_IFINDEX_PHYSINDEV],
+            [NFQA_IFINDEX_OUTDEV, NFQA_IFINDEX_PHYSOUTDEV],
+        ],
+    );
     number(&mut to, NFQA_MARK, about.mark);
     number(&mut to, NFQA_PRIORITY, packet.priority);
     if about.input != 0
@@ -164,6 +169,9 @@ pub fn write_queued(packet: &QueuedPacket) -> Vec<u8> {
         address[1] = 6;
         address[4..10].copy_from_slice(source);
         to.attribute(NFQA_HWADDR, &address);
+    }
+    if about.family == BRIDGE {
+        about.write_link(&mut to, NFQA_VLAN, NFQA_L2HDR);
     }
     if let Some((flow, info)) = &about.connection {
         to.nest(NFQA_CT | NESTED, |to| write_glued(to, flow));

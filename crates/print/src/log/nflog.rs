@@ -5,7 +5,6 @@
 
 use penstock_dataplane::LogRecord;
 use penstock_packet::Packet;
-use penstock_program::{Context, Family, Hook};
 
 /// Longest payload that nfnetlink_log copies unless the statement says less.
 const COPY_RANGE: usize = 0xffff;
@@ -37,22 +36,6 @@ mod attribute {
 const NFPROTO_NETDEV: u8 = 5;
 const NFPROTO_BRIDGE: u8 = 7;
 
-/// `NF_INET_*`, `NF_NETDEV_*`, `NF_ARP_*`, `NF_BR_*` of a hook.
-fn hook_number(context: Context) -> u8 {
-    match (context.family, context.hook) {
-        (Family::Arp, Hook::Input) => 0,
-        (Family::Arp, Hook::Output) => 1,
-        (Family::Netdev, Hook::Egress) => 1,
-        (Family::Netdev, _) => 0,
-        (_, Hook::Prerouting) => 0,
-        (_, Hook::Input) => 1,
-        (_, Hook::Forward) => 2,
-        (_, Hook::Output) => 3,
-        (_, Hook::Postrouting) => 4,
-        (_, Hook::Ingress | Hook::Egress) => 5,
-    }
-}
-
 /// An attribute: length and type in the byte order of the machine that captures, here always
 /// little-endian as the capture is.
 fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
@@ -67,8 +50,8 @@ fn put(out: &mut Vec<u8>, kind: u16, value: &[u8]) {
 pub fn record(group: u16, record: &LogRecord<'_>, packet: &Packet, time: u64, out: &mut Vec<u8>) {
     const FORWARD: u8 = 2;
     let (meta, link) = (&packet.meta, packet.link());
-    let pf = record.context.family as u8;
-    let hook = hook_number(record.context);
+    let passage = record.passage();
+    let (pf, hook) = (passage.family, passage.hook);
     out.clear();
     out.extend_from_slice(&[pf, 0]);
     out.extend_from_slice(&group.to_be_bytes());
@@ -77,25 +60,19 @@ pub fn record(group: u16, record: &LogRecord<'_>, packet: &Packet, time: u64, ou
     // A statement without a prefix has an empty one.
     let prefix = record.log.prefix.as_deref().unwrap_or_default();
     put(out, attribute::PREFIX, &[prefix.as_bytes(), &[0]].concat());
-    let [arrived, leaves] = record.ports;
-    for (device, port, logical, physical) in [
-        (record.input, arrived, attribute::IFINDEX_INDEV, attribute::IFINDEX_PHYSINDEV),
-        (record.output, leaves, attribute::IFINDEX_OUTDEV, attribute::IFINDEX_PHYSOUTDEV),
+    for (device, port) in [
+        (
+            (attribute::IFINDEX_INDEV, passage.input),
+            (attribute::IFINDEX_PHYSINDEV, passage.ports[0]),
+        ),
+        (
+            (attribute::IFINDEX_OUTDEV, passage.output),
+            (attribute::IFINDEX_PHYSOUTDEV, passage.ports[1]),
+        ),
     ] {
-        let Some(device) = device else { continue };
-        let index = device.index.to_be_bytes();
-        match device.port.as_ref().filter(|_| pf == NFPROTO_BRIDGE) {
-            // For a port, its bridge is the device.
-            Some(port) => {
-                put(out, physical, &index);
-                put(out, logical, &port.bridge.to_be_bytes());
-            }
-            None => {
-                put(out, logical, &index);
-                if let Some(port) = port {
-                    put(out, physical, &port.index.to_be_bytes());
-                }
-            }
+        let ordered = if pf == NFPROTO_BRIDGE { [port, device] } else { [device, port] };
+        for (kind, index) in ordered.into_iter().filter(|(_, index)| *index != 0) {
+            put(out, kind, &index.to_be_bytes());
         }
     }
     if meta.mark != 0 {

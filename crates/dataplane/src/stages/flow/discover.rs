@@ -67,6 +67,9 @@ impl<S: Sink> Worker<'_, S> {
         let link =
             self.net.link(to.oif).filter(|l| !l.is_loopback()).ok_or(NotOffloaded::Device)?;
         let mtu = if address.is_ipv4() { self.mtu(to) } else { self.mtu6(to) };
+        if let Some(path) = self.by_sit(index, link, address, mtu) {
+            return Ok(path);
+        }
         if let Some(tunnel) = link.tunnel() {
             let over = self.over(link, tunnel, address).ok_or(NotOffloaded::Device)?;
             return self.through_tunnel(index, link, &over, mtu).ok_or(NotOffloaded::OtherDevice);
@@ -79,6 +82,25 @@ impl<S: Sink> Worker<'_, S> {
         };
         let below = self.below(link, mac).filter(|b| self.is_of(index, b.device));
         Ok(below.ok_or(NotOffloaded::OtherDevice)?.path(next, link.index, mtu, None))
+    }
+
+    /// The way by a `sit` device that is one of the flowtable's: packets are put on the device, and
+    /// answers arrive on it (it has no `ndo_fill_forward_path()`).
+    fn by_sit(
+        &self,
+        index: FlowtableIndex,
+        link: &Link,
+        address: IpAddr,
+        mtu: usize,
+    ) -> Option<Path> {
+        let sit = link.tunnel().is_some_and(|t| t.kind == TunnelKind::Sit);
+        if !sit || !link.up || !self.is_of(index, link.index) {
+            return None;
+        }
+        let (device, encaps) = (link.index, Encaps::NONE);
+        let (destination, source) = (Mac::ZERO, Mac::ZERO);
+        let below = Below { device, encaps, destination, source, direct: false };
+        Some(below.path(any(address), device, mtu, None))
     }
 
     /// Link address of a next hop.

@@ -1,18 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Addresses in and around tunnels: 6to4, and sources that are put back.
+//! Addresses in and around tunnels: who may speak for whom, and sources that are put back.
 
 use std::net::IpAddr;
 
-use penstock_net::Link;
+use penstock_net::{Link, SixRd};
 use penstock_packet::Packet;
 use penstock_wire::{ipv4, ipv6};
-
-/// The IPv4 address in a 6to4 address, 2002::/16 (RFC 3056), which is how `sit` devices without a
-/// remote address find the other end (`check_6rd()`).
-pub(super) fn of_6to4(address: u128) -> Option<u32> {
-    (address >> 112 == 0x2002).then_some((address >> 80) as u32)
-}
 
 /// The IPv4 address in an IPv4-compatible one, ::/96.
 pub(super) fn compatible(address: u128) -> Option<u32> {
@@ -21,14 +15,14 @@ pub(super) fn compatible(address: u128) -> Option<u32> {
 
 /// Whether an inner packet's addresses are not those of the ends that it travelled between
 /// (`packet_is_spoofed()`).
-pub(super) fn spoofed(link: &Link, outer: (u32, u32), inner: (u128, u128)) -> bool {
-    let differs = |inside: u128, outside| of_6to4(inside).is_some_and(|a| a != outside);
+pub(super) fn spoofed(link: &Link, sixrd: SixRd, outer: (u32, u32), inner: (u128, u128)) -> bool {
+    let differs = |inside: u128, outside| sixrd.inside(inside).is_some_and(|a| a != outside);
     if differs(inner.0, outer.0) {
         return true;
     }
     // A router that translates the outer destination leaves the inner one, which is then of this
     // device's network.
-    let own = || link.addresses6.iter().any(|a| a.local >> 80 == inner.1 >> 80);
+    let own = || link.addresses6.iter().any(|a| sixrd.same_site(a.local, inner.1));
     differs(inner.1, outer.1) && !own()
 }
 

@@ -140,7 +140,7 @@ fn remote(tunnel: &Tunnel, inner: &Inner, route: Option<Route>) -> Option<u32> {
         as_v4(route?.gateway).or(Some(inner.destination as u32))
     } else {
         let next = || Some(as_v6(route?.gateway).unwrap_or(inner.destination));
-        addresses::of_6to4(inner.destination).or_else(|| addresses::compatible(next()?))
+        tunnel.sixrd.inside(inner.destination).or_else(|| addresses::compatible(next()?))
     };
     found.filter(|a| *a != 0)
 }

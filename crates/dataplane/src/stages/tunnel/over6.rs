@@ -88,23 +88,33 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Whether packets may go between two addresses: the first is this host's, the second is not
-    /// (`ip6_tnl_xmit_ctl()`).
+    /// (`ip6_tnl_xmit_ctl()`). The second may be a group's.
     pub(crate) fn may_tunnel6(&self, tunnel: &Tunnel, local: u128, remote: u128) -> bool {
-        let on = (tunnel.link != 0).then_some(tunnel.link);
-        usable6(tunnel, local, remote)
-            && self.net.own6(local, on)
-            && (tunnel.allow_localremote || !self.net.own6(remote, on))
+        !is_group(local) && self.may_be_ends6(tunnel, local, remote)
     }
 
-    /// Whether packets may come out of a tunnel (`ip6_tnl_rcv_ctl()`).
+    /// Whether packets may come out of a tunnel (`ip6_tnl_rcv_ctl()`). The first address may be a
+    /// group's.
     pub(super) fn may_receive6(&self, tunnel: &Tunnel, local: u128, remote: u128) -> bool {
-        self.may_tunnel6(tunnel, local, remote)
+        !is_group(remote) && self.may_be_ends6(tunnel, local, remote)
+    }
+
+    fn may_be_ends6(&self, tunnel: &Tunnel, local: u128, remote: u128) -> bool {
+        let on = (tunnel.link != 0).then_some(tunnel.link);
+        usable6(tunnel, local, remote)
+            && (is_group(local) || self.net.own6(local, on))
+            && (tunnel.allow_localremote || is_group(remote) || !self.net.own6(remote, on))
     }
 }
 
 /// Whether two addresses can be ends of a tunnel at all (`ip6_tnl_get_cap()`).
 fn usable6(tunnel: &Tunnel, local: u128, remote: u128) -> bool {
-    let unicast = |a: u128| a != 0 && a != 1 && a >> 120 != 0xff;
-    let bound = |a: u128| addresses::is_link_local(a);
-    unicast(local) && unicast(remote) && (tunnel.link != 0 || !bound(local) && !bound(remote))
+    let usable = |a: u128| a > 1;
+    // ff02::/16 is of one link, as fe80::/10 is.
+    let bound = |a: u128| addresses::is_link_local(a) || a >> 112 & 0xff0f == 0xff02;
+    usable(local) && usable(remote) && (tunnel.link != 0 || !bound(local) && !bound(remote))
+}
+
+fn is_group(address: u128) -> bool {
+    address >> 120 == 0xff
 }

@@ -60,7 +60,7 @@ impl<S: Sink> Worker<'_, S> {
         }
         if v6
             && tunnel.remote.is_unspecified()
-            && addresses::spoofed(link, (source, destination), inner)
+            && addresses::spoofed(link, tunnel.sixrd, (source, destination), inner)
         {
             return self.drop(DropReason::TunnelSource, packet);
         }

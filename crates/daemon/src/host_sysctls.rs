@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Sysctls of the host that packets follow, besides settings of devices: MTUs of paths, and what
+//! packets pass on bridges. The host keeps them; they are only read.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use penstock_dataplane::{LIVE_SYSCTLS, Settings};
+use penstock_netlink::read_sysctls;
+
+use crate::log;
+
+/// Values by name.
+pub(crate) type Values = Arc<[(&'static str, u32)]>;
+
+/// What the host has, but for what is given by `--sysctl`.
+pub(crate) struct HostSysctls {
+    names: Vec<&'static str>,
+    values: Values,
+}
+
+impl HostSysctls {
+    /// Reads them. Those that are given count instead of the host's.
+    pub(crate) fn read(given: &BTreeSet<String>) -> HostSysctls {
+        let names: Vec<_> =
+            LIVE_SYSCTLS.into_iter().filter(|name| !given.contains(*name)).collect();
+        let values = Values::default();
+        let mut host = HostSysctls { names, values };
+        host.changed();
+        host
+    }
+
+    /// The values that were read last.
+    pub(crate) fn values(&self) -> Values {
+        self.values.clone()
+    }
+
+    /// Reads them again. The values, if some have changed.
+    pub(crate) fn changed(&mut self) -> Option<Values> {
+        let mut values = read_sysctls(&self.names);
+        // Without br_netfilter packets on bridges pass no hooks of IP.
+        let absent = |name: &&str| !values.iter().any(|(there, _)| there == name);
+        let bridges = self.names.iter().filter(|name| name.starts_with("net.bridge."));
+        let none: Vec<_> = bridges.copied().filter(absent).map(|name| (name, 0)).collect();
+        values.extend(none);
+        let values: Values = values.into();
+        if values == self.values {
+            return None;
+        }
+        let mut settings = Settings::default();
+        for (name, value) in values.iter().filter(|now| !self.values.contains(now)) {
+            if settings.set_sysctl(name, *value).is_err() {
+                log(format_args!("{name} = {value} of the host is not followed"));
+            }
+        }
+        self.values = values;
+        Some(self.values())
+    }
+}
