@@ -131,9 +131,11 @@ impl Expectation {
 pub enum ExpectError {
     /// The master is gone.
     NoMaster,
-    /// Another connection expects it already (`EALREADY`), or something that cannot be told from it
+    /// Another connection expects it, or something that cannot be told from it is expected
     /// (`EBUSY`).
     Busy,
+    /// The same is expected in another class (`EALREADY`).
+    Already,
     /// The master has its maximum of expectations (`EMFILE`).
     TooMany,
     /// The table has its maximum of expectations (`EMFILE`).

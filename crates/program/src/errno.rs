@@ -53,6 +53,8 @@ pub enum Errno {
     Enotsupp = 524,
     /// Address family not supported by protocol.
     Eafnosupport = 97,
+    /// Operation already in progress: a connection is expected in another class.
+    Ealready = 114,
     /// Input/output error: a file.
     Eio = 5,
     /// Permission denied: a file.
@@ -89,6 +91,7 @@ impl Errno {
             Errno::Eopnotsupp => "Operation not supported",
             Errno::Enotsupp => "Unknown error 524",
             Errno::Eafnosupport => "Address family not supported by protocol",
+            Errno::Ealready => "Operation already in progress",
             Errno::Eio => "Input/output error",
             Errno::Eacces => "Permission denied",
             Errno::Enospc => "No space left on device",

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What tests and benchmarks share: frames ([`build`]), rule lists and traffic ([`classbench`]),
-//! seeds of random numbers ([`seed()`]), netlink messages ([`netfilter`]), and with the feature
-//! `program` what engines run on: an environment and images ([`program`]).
+//! seeds of random numbers ([`seed()`]), messages of netlink, SIP and PPTP ([`netfilter`], [`sip`],
+//! [`pptp`]), and with the feature `program` what engines run on: an environment and images
+//! ([`program`]).
 //!
 //! No other product crate than `penstock_bench` depends on it. The others have it as a
 //! dev-dependency, also those that it depends on itself. Unit tests of those (`penstock_wire`,
@@ -20,8 +21,10 @@
 pub mod build;
 pub mod classbench;
 pub mod netfilter;
+pub mod pptp;
 #[cfg(feature = "program")]
 pub mod program;
 mod seed;
+pub mod sip;
 
 pub use seed::{Chance, number, rounds, seed};

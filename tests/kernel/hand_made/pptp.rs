@@ -2,6 +2,8 @@
 
 //! PPTP through NAT: call ids in the control connection, and the data of calls in GRE.
 
+use penstock_testkit::pptp;
+
 use crate::frame::Frame;
 use crate::net::{NET, dmz, out4, wan};
 use crate::scenario::Scenario;
@@ -157,9 +159,8 @@ fn scenario(name: &str, nat: &str, steps: &[Step], inward: bool) -> Scenario {
             }
             Data(end, id) => {
                 let (source, frame) = from(end);
-                let [high, low] = id.to_be_bytes();
-                let header = [0x20, 1, 0x88, 0x0b, 0, 4, high, low];
-                scenario = scenario.frame(source, &frame.transport(47, &header).zeros(4));
+                let frame = frame.transport(47, &pptp::data(id)).zeros(4);
+                scenario = scenario.frame(source, &frame);
             }
         }
     }
@@ -174,12 +175,7 @@ fn segment(frame: Frame, end: usize, flags: u8, seq: u32, ack: u32) -> Frame {
 
 /// A control message.
 fn message(kind: u16, begins: &[u8], length: usize) -> Vec<u8> {
-    let mut text = ((12 + length) as u16).to_be_bytes().to_vec();
-    text.extend([0, 1, 0x1a, 0x2b, 0x3c, 0x4d]);
-    text.extend(kind.to_be_bytes());
-    text.extend([0, 0]);
-    text.extend(begins);
-    text.resize(12 + length, 0);
+    let mut text = pptp::message(kind, begins, length);
     // The client's port.
     if let Some(at) = text.windows(2).skip(12).position(|w| w == [OWN, OWN]) {
         text[12 + at..14 + at].copy_from_slice(&40000u16.to_be_bytes());

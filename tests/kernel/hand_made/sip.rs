@@ -50,6 +50,11 @@ fn talks() -> Vec<(&'static str, Vec<(usize, String)>)> {
         ),
         ("odd_port", vec![(0, invite(&format!("{HERE}\nm=audio 4001 RTP/AVP 0")))]),
         ("two_streams", vec![(0, invite(&format!("{HERE}\n{audio}\nm=video 5000 RTP/AVP 0")))]),
+        (
+            "two_kinds_at_a_port",
+            vec![(0, invite(&format!("{HERE}\n{audio}\nm=video 4000 RTP/AVP 0")))],
+        ),
+        ("twice_at_a_port", vec![(0, invite(&format!("{HERE}\n{audio}\nm=audio 4001 RTP/AVP 0")))]),
         ("own_address", vec![(0, invite(&format!("{HERE}\n{audio}\nc=IN VERSION PLAIN")))]),
         ("other_address", vec![(0, invite(&format!("{HERE}\n{audio}\nc=IN VERSION FAR")))]),
         ("no_stream", vec![(0, invite(HERE))]),

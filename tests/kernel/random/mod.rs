@@ -10,6 +10,7 @@ mod filtering;
 mod flow;
 mod fragments;
 mod headers;
+mod helpers;
 mod nat;
 mod snooping;
 
@@ -26,7 +27,7 @@ pub struct Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 10] = [
+pub const KINDS: [Kind; 12] = [
     Kind {
         names: &["random_forwarding_", "random_devices_"],
         scenario: filtering::scenario,
@@ -41,6 +42,8 @@ pub const KINDS: [Kind; 10] = [
     Kind { names: &["random_flow_"], scenario: flow::scenario, share: 1 },
     Kind { names: &["random_headers_"], scenario: headers::scenario, share: 1 },
     Kind { names: &["random_dynamic_"], scenario: dynamic::scenario, share: 1 },
+    Kind { names: &["random_helpers_"], scenario: helpers::scenario, share: 2 },
+    Kind { names: &["random_rare_nat_"], scenario: nat::rare, share: 4 },
 ];
 
 impl Kind {

@@ -9,7 +9,9 @@
 
 use fastrand::Rng;
 use penstock_testkit::Chance;
+use penstock_wire::protocol;
 
+use crate::chance::crc;
 use crate::frame::{Frame, Mac, bare, ethernet};
 use crate::net::{CLIENT, DMZ, GATEWAY, LAN, NET, SERVER, WAN};
 use crate::scenario::Scenario;
@@ -37,9 +39,20 @@ pub fn net() -> String {
 
 /// The scenario of a seed.
 pub fn scenario(seed: u64) -> Scenario {
-    let mut g = Generator { rng: Rng::with_seed(seed), flows: vec![] };
+    use Kind::*;
+    with(&format!("random_nat_{seed}"), seed, &[Udp, Udp, Tcp, Tcp, Echo, UdpLite, Other])
+}
+
+/// The scenario of a seed with rarer protocols that have ports.
+pub fn rare(seed: u64) -> Scenario {
+    with(&format!("random_rare_nat_{seed}"), seed, &[Kind::Sctp, Kind::Sctp, Kind::UdpLite])
+}
+
+/// A scenario with flows of these kinds.
+fn with(name: &str, seed: u64, kinds: &'static [Kind]) -> Scenario {
+    let mut g = Generator { rng: Rng::with_seed(seed), kinds, flows: vec![] };
     let rules = g.ruleset();
-    let mut s = Scenario::new(&format!("random_nat_{seed}"), &net(), &rules);
+    let mut s = Scenario::new(name, &net(), &rules);
     for _ in 0..g.rng.usize(2..8) {
         let flow = g.flow();
         g.flows.push(flow);
@@ -99,6 +112,7 @@ enum Kind {
     Tcp,
     Echo,
     UdpLite,
+    Sctp,
     Other,
 }
 
@@ -120,6 +134,7 @@ const SERVER_PORTS: [u16; 4] = [5300, 8000, 4430, 8080];
 
 struct Generator {
     rng: Rng,
+    kinds: &'static [Kind],
     flows: Vec<Flow>,
 }
 
@@ -369,15 +384,7 @@ impl Generator {
                 break to;
             }
         };
-        let kind = self.pick(&[
-            Kind::Udp,
-            Kind::Udp,
-            Kind::Tcp,
-            Kind::Tcp,
-            Kind::Echo,
-            Kind::UdpLite,
-            Kind::Other,
-        ]);
+        let kind = self.pick(self.kinds);
         let source = self.pick(from.addresses(six));
         let destination = self.pick(to.addresses(six));
         Flow {
@@ -430,9 +437,34 @@ impl Generator {
                     (true, true) => f.icmp6(129, 0, rest).zeros(len),
                 }
             }
-            Kind::UdpLite => f.udplite(sport, dport).zeros(len),
+            Kind::UdpLite => {
+                let f = f.udplite(sport, dport);
+                // How much the checksum covers.
+                let f = if self.one_in(3) { f.patch(4, &[0, 8]) } else { f };
+                let f = if self.one_in(6) { f.patch(6, &[0, 0]) } else { f };
+                f.zeros(len)
+            }
+            Kind::Sctp => f.transport(protocol::SCTP, &self.sctp(sport, dport, reply)),
             Kind::Other => f.protocol(253).zeros(len),
         }
+    }
+
+    /// An SCTP packet of one chunk, mostly one that opens an association; the tags are those that
+    /// the ends offered.
+    fn sctp(&mut self, sport: u16, dport: u16, reply: bool) -> Vec<u8> {
+        let (own, other): (u32, u32) = if reply { (0x22, 0x11) } else { (0x11, 0x22) };
+        let kinds = if reply { [2, 2, 11, 3, 0, 8, 5] } else { [1, 1, 10, 0, 0, 7, 4] };
+        let kind = if self.one_in(15) { self.pick(&[6, 9, 14, 64]) } else { self.pick(&kinds) };
+        let tag = if kind == 1 { 0 } else { other };
+        let mut chunk = vec![kind, 0, 0, 20];
+        chunk.extend(own.to_be_bytes());
+        chunk.extend([0, 1, 0, 0, 0, 5, 0, 5, 0, 0, 0, 9]);
+        let mut packet = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
+        packet.extend([tag.to_be_bytes(), [0; 4]].concat());
+        packet.extend(chunk);
+        let crc = crc(&packet);
+        packet[8..12].copy_from_slice(&crc);
+        packet
     }
 
     /// Ends that a flow may have on the far side: what rules translate to, and what it has itself.

@@ -2,6 +2,8 @@
 
 //! Helpers of all kinds: what they expect, event by event.
 
+use penstock_testkit::pptp::message as pptp;
+
 use super::events::{STATES, back4, on, talk};
 use super::sent;
 use crate::frame::Frame;
@@ -51,18 +53,6 @@ fn sdp(address: &str, port: u16) -> String {
         "v=0\r\no=a 1 1 IN IP4 {address}\r\ns=-\r\nc=IN IP4 {address}\r\nt=0 0\r\nm=audio {port} \
          RTP/AVP 0\r\n"
     )
-}
-
-/// A message of PPTP.
-fn pptp(kind: u16, body: &[u8], len: usize) -> Vec<u8> {
-    let mut m = vec![0, 0, 0, 1, 0x1a, 0x2b, 0x3c, 0x4d];
-    m.extend(kind.to_be_bytes());
-    m.extend([0, 0]);
-    m.extend(body);
-    m.resize(12 + len, 0);
-    let length = m.len() as u16;
-    m[..2].copy_from_slice(&length.to_be_bytes());
-    m
 }
 
 /// A scenario of a helper.

@@ -294,12 +294,13 @@ impl Conntrack {
         None
     }
 
-    /// Expects one part of a stream, unless the same is expected as something else, or by another
-    /// connection, already: an untranslated one is content with that (`EALREADY`). Returns whether
-    /// it is expected by this.
+    /// Expects one part of a stream. If the same is expected as something else, or by another
+    /// connection, already (`EALREADY`), an untranslated one is content with that, and a translated
+    /// one fails (`nf_nat_sdp_media()`). Returns whether it is expected by this.
     fn expect_stream(&mut self, expectation: Expectation, max: u32) -> Result<bool, ExpectError> {
-        if expectation.follow.is_none() && self.is_expected_otherwise(&expectation) {
-            return Ok(false);
+        if self.is_expected_otherwise(&expectation) {
+            let translated = expectation.follow.is_some();
+            return if translated { Err(ExpectError::Already) } else { Ok(false) };
         }
         self.expect(expectation, max).map(|()| true)
     }

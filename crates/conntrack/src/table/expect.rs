@@ -73,9 +73,9 @@ impl Conntrack {
             let Some(other) = self.expects.get(id).map(|s| &s.expectation) else { continue };
             let equal = (other.tuple, other.source_mask, other.source_port)
                 == (expectation.tuple, expectation.source_mask, expectation.source_port);
-            if equal && other.class == expectation.class {
-                if other.master != expectation.master {
-                    return Err(ExpectError::Busy);
+            if equal && other.master == expectation.master {
+                if other.class != expectation.class {
+                    return Err(ExpectError::Already);
                 }
                 self.unexpect(id);
                 break;

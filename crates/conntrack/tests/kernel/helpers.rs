@@ -6,14 +6,15 @@ use crate::lab::{A, A6, B, B6};
 use crate::{Step, agree, compare_all, lab};
 use penstock_conntrack::Settings;
 use penstock_testkit::build::*;
+use penstock_testkit::pptp::message as pptp;
 
 /// A conversation over TCP to a port of side b.
-struct Talk {
+pub struct Talk {
     own: u16,
     port: u16,
     v6: bool,
     seq: [u32; 2],
-    steps: Vec<Step>,
+    pub steps: Vec<Step>,
 }
 
 impl Talk {
@@ -22,7 +23,7 @@ impl Talk {
     }
 
     /// From another port of side a.
-    fn open_from(own: u16, port: u16, v6: bool) -> Self {
+    pub fn open_from(own: u16, port: u16, v6: bool) -> Self {
         let mut talk = Talk { own, port, v6, seq: [100, 500], steps: Vec::new() };
         talk.segment(true, 2, b"");
         talk.seq[0] += 1;
@@ -39,7 +40,7 @@ impl Talk {
         self.steps.push((there, ip(there, self.v6, tcp)));
     }
 
-    fn say(mut self, there: bool, text: impl AsRef<[u8]>) -> Self {
+    pub fn say(mut self, there: bool, text: impl AsRef<[u8]>) -> Self {
         self.segment(there, 24, text.as_ref());
         self.seq[usize::from(!there)] += text.as_ref().len() as u32;
         self
@@ -68,15 +69,6 @@ fn udp(there: bool, sport: u16, dport: u16, text: impl AsRef<[u8]>) -> Step {
 
 fn syn(sport: u16, dport: u16) -> Frame {
     Tcp::new(sport, dport).seq(1).syn().into()
-}
-
-fn pptp(kind: u16, body: &[u8], len: usize) -> Vec<u8> {
-    let mut m = vec![0, 0, 0, 1, 0x1a, 0x2b, 0x3c, 0x4d];
-    m.extend(kind.to_be_bytes());
-    m.extend([0, 0]);
-    m.extend(body);
-    m.resize(12 + len, 0);
-    m
 }
 
 fn gre(key: u8) -> Frame {
@@ -462,6 +454,14 @@ fn helpers_say_why_they_drop_packets_as_in_the_kernel() {
         ":5070>\r\nexpires : 70",
         ":5070>\r\nExpiresx: 70",
         ":5070>\r\n ;expires=60",
+        ":5070>;expires=4294967295",
+        ":5070>;expires=4294967294",
+        ":5070>;expires=4294967296",
+        ":5070>;expires=2147483648",
+        ":5070>;expires=4294968",
+        ":5070>;expires=17179870",
+        ":5070>;expires=42949673",
+        ":5070>\r\nExpires: 4294967295",
     ] {
         let first = format!("REGISTER sip:{B} SIP/2.0");
         let done = format!("Contact: <sip:a@{A}{contact}>\r\n");

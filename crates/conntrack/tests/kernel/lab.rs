@@ -82,6 +82,7 @@ table inet t {
     ct helper sane { type \"sane\" protocol tcp; }
     ct helper pptp { type \"pptp\" protocol tcp; l3proto ip; }
     ct helper sip { type \"sip\" protocol udp; }
+    ct helper sips { type \"sip\" protocol tcp; }
     chain prerouting {
         type filter hook prerouting priority -150
         tcp dport 21 ct helper set \"ftp\"
@@ -91,6 +92,7 @@ table inet t {
         tcp dport 6566 ct helper set \"sane\"
         tcp dport 1723 ct helper set \"pptp\"
         udp dport 5060 ct helper set \"sip\"
+        tcp dport 5060 ct helper set \"sips\"
     }
     chain forward {
         type filter hook forward priority 0

@@ -4,6 +4,7 @@
 //! packet and what `conntrack -L` shows after it must be the same. Needs root and the tools `ip`,
 //! `nft`, `conntrack` and `python3`; is skipped with a message otherwise.
 
+mod damaged;
 mod helpers;
 mod lab;
 mod policies;

@@ -179,6 +179,7 @@ impl Connections for Conntrack {
         done.map_err(|why| match why {
             ExpectError::NoMaster => Errno::Enoent,
             ExpectError::Busy => Errno::Ebusy,
+            ExpectError::Already => Errno::Ealready,
             ExpectError::TooMany | ExpectError::TableFull => Errno::Enfile,
         })?;
         let all = Connections::expectations(self)?;

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Connections that others announce in their text, which is translated with them.
+
+use super::super::on;
+use super::{WITNESSES, answer4, answer6, story, tcp};
+use crate::frame::Frame;
+use crate::net::{dmz, lan, out4, out6, wan};
+use crate::scenario::Scenario;
+
+/// What a TCP connection for a helper says: handshake first, each side's segments in order of its
+/// numbers.
+struct Control {
+    client: &'static str,
+    server: &'static str,
+    there: Box<dyn Fn() -> Frame>,
+    back: Box<dyn Fn() -> Frame>,
+    ports: (u16, u16),
+    sent: (u32, u32),
+    frames: Vec<(&'static str, Frame)>,
+}
+
+impl Control {
+    fn new(
+        (client, there): (&'static str, Box<dyn Fn() -> Frame>),
+        (server, back): (&'static str, Box<dyn Fn() -> Frame>),
+        ports: (u16, u16),
+    ) -> Control {
+        let swapped = (ports.1, ports.0);
+        let frames = vec![
+            (client, tcp(there(), ports, 2, 100, 0)),
+            (server, tcp(back(), swapped, 0x12, 500, 101)),
+            (client, tcp(there(), ports, 0x10, 101, 501)),
+        ];
+        Control { client, server, there, back, ports, sent: (101, 501), frames }
+    }
+
+    /// The client sends text; the server sees it longer by some bytes, and says so.
+    fn client(mut self, text: &str, longer: i32) -> Control {
+        let (seq, ack) = self.sent;
+        self.frames.push((
+            self.client,
+            tcp((self.there)(), self.ports, 0x18, seq, ack).data(text.as_bytes()),
+        ));
+        self.sent.0 += text.len() as u32;
+        let seen = self.sent.0.wrapping_add_signed(longer);
+        let swapped = (self.ports.1, self.ports.0);
+        self.frames.push((self.server, tcp((self.back)(), swapped, 0x10, ack, seen)));
+        // A selective acknowledgement of data that is not there yet.
+        let edges = [seen.wrapping_add(10), seen.wrapping_add(20)].map(u32::to_be_bytes).concat();
+        let sack = [&[1, 1, 5, 10][..], &edges].concat();
+        let f = tcp((self.back)(), swapped, 0x10, ack, seen).tcp_options(&sack);
+        self.frames.push((self.server, f));
+        self
+    }
+
+    /// The server sends text, the client sees it longer.
+    fn server(mut self, text: &str, longer: i32) -> Control {
+        let (ack, seq) = self.sent;
+        let swapped = (self.ports.1, self.ports.0);
+        self.frames
+            .push((self.server, tcp((self.back)(), swapped, 0x18, seq, ack).data(text.as_bytes())));
+        self.sent.1 += text.len() as u32;
+        let seen = self.sent.1.wrapping_add_signed(longer);
+        self.frames.push((self.client, tcp((self.there)(), self.ports, 0x10, ack, seen)));
+        self
+    }
+
+    fn other(mut self, source: &'static str, frame: Frame) -> Control {
+        self.frames.push((source, frame));
+        self
+    }
+}
+
+/// Connections that others announce in their text, which is translated with them.
+pub fn all() -> Vec<Scenario> {
+    let rules = |family: &str, object: &str, port: &str, nat: &str| {
+        format!(
+            "table {family} t {{
+	ct helper h {{
+		{object}
+	}}
+	chain pre {{
+		type filter hook prerouting priority 0;
+		{port} counter ct helper set \"h\"
+	}}
+	chain n {{
+		type nat hook {nat}
+		counter
+	}}
+	chain seen {{
+		type filter hook forward priority 0;
+		ct state related counter
+		ct state new counter
+		ct status expected counter
+		ct status snat counter
+		ct status dnat counter
+	}}
+}}
+{WITNESSES}"
+        )
+    };
+    let ftp = "type \"ftp\" protocol tcp";
+    let masquerade = "postrouting priority 100;\n\t\toifname wan counter masquerade";
+    let dnat =
+        "prerouting priority -100;\n\t\tiifname wan tcp dport 21 counter dnat to 198.18.5.20";
+    let to4 = || -> (&'static str, Box<dyn Fn() -> Frame>) { ("lan", Box::new(out4)) };
+    let from4 = || -> (&'static str, Box<dyn Fn() -> Frame>) { ("wan", Box::new(answer4)) };
+    let to6 = || -> (&'static str, Box<dyn Fn() -> Frame>) { ("lan", Box::new(out6)) };
+    let from6 = || -> (&'static str, Box<dyn Fn() -> Frame>) { ("wan", Box::new(answer6)) };
+    let served = || -> (&'static str, Box<dyn Fn() -> Frame>) {
+        ("dmz", Box::new(|| dmz().ip4("198.18.5.20", "198.19.0.2")))
+    };
+    vec![
+        story(
+            on("nat_ftp_active", &rules("ip", ftp, "tcp dport 21", masquerade)),
+            &Control::new(to4(), from4(), (40000, 21))
+                .server("220 here\r\n", 0)
+                .client("USER me\r\n", 0)
+                .server("331 who\r\n", 0)
+                .client("PORT 198,18,0,10,200,5\r\n", -1)
+                .other("wan", tcp(answer4(), (20, 51205), 2, 7000, 0))
+                .other("lan", tcp(out4(), (51205, 20), 0x12, 9000, 7001))
+                .other("wan", tcp(answer4(), (20, 51205), 0x10, 7001, 9001))
+                .server("200 well\r\n", 0)
+                .client("PORT 198,18,0,10,200,6\r\n", -2)
+                .client("QUIT\r\n", -2)
+                .other("wan", tcp(answer4(), (20, 51206), 2, 7000, 0))
+                .other("wan", tcp(answer4(), (20, 51207), 2, 7000, 0))
+                .frames,
+        ),
+        story(
+            on("nat_ftp_passive", &rules("ip", ftp, "tcp dport 21", dnat)),
+            &Control::new(from4(), served(), (40000, 21))
+                .server("220 here\r\n", 0)
+                .client("PASV\r\n", 0)
+                .server("227 Entering Passive Mode (198,18,5,20,200,5).\r\n", -1)
+                .other("wan", tcp(answer4(), (40001, 51205), 2, 7000, 0))
+                .other(
+                    "dmz",
+                    tcp(dmz().ip4("198.18.5.20", "198.19.0.2"), (51205, 40001), 0x12, 9000, 7001),
+                )
+                .client("EPSV\r\n", 0)
+                .server("229 Entering Extended Passive Mode (|||51206|)\r\n", -1)
+                .other("wan", tcp(answer4(), (40002, 51206), 2, 7000, 0))
+                .other(
+                    "dmz",
+                    tcp(dmz().ip4("198.18.5.20", "198.19.0.2"), (51206, 40002), 0x12, 9000, 7001),
+                )
+                .frames,
+        ),
+        story(
+            on("nat_ftp_active6", &rules("ip6", ftp, "tcp dport 21", masquerade)),
+            &Control::new(to6(), from6(), (40000, 21))
+                .server("220 here\r\n", 0)
+                .client("USER me\r\n", 0)
+                .client("EPRT |2|2001:db8:1::10|51205|\r\n", 25)
+                .other("wan", tcp(answer6(), (20, 51205), 2, 7000, 0))
+                .other("lan", tcp(out6(), (51205, 20), 0x12, 9000, 7001))
+                .client("QUIT\r\n", 25)
+                .frames,
+        ),
+        story(
+            on("nat_irc", &rules("ip", "type \"irc\" protocol tcp", "tcp dport 6667", masquerade)),
+            &Control::new(to4(), from4(), (40000, 6667))
+                .client("PRIVMSG a :\u{1}DCC CHAT chat 3323068426 51205\u{1}\r\n", 0)
+                .other("wan", tcp(wan().ip4("198.19.0.3", "198.19.0.1"), (5000, 51205), 2, 7000, 0))
+                .other(
+                    "lan",
+                    tcp(lan().ip4("198.18.0.10", "198.19.0.3"), (51205, 5000), 0x12, 9000, 7001),
+                )
+                .frames,
+        ),
+        story(
+            on("nat_tftp", &rules("ip", "type \"tftp\" protocol udp", "udp dport 69", masquerade)),
+            &[
+                ("lan", out4().udp(40000, 69).data(b"\0\x01file\0octet\0")),
+                ("wan", answer4().udp(3000, 40000).data(b"\0\x03\0\x01data")),
+                ("lan", out4().udp(40000, 3000).data(b"\0\x04\0\x01")),
+                ("wan", answer4().udp(3001, 40000).data(b"\0\x03\0\x01data")),
+            ],
+        ),
+        story(
+            on(
+                "helper_without_nat",
+                &rules("ip", ftp, "tcp dport 21", "postrouting priority 100;"),
+            ),
+            &Control::new(
+                to4(),
+                ("wan", Box::new(|| wan().ip4("198.19.0.2", "198.18.0.10"))),
+                (40000, 21),
+            )
+            .server("220 here\r\n", 0)
+            .client("USER me\r\n", 0)
+            .client("PORT 198,18,0,10,200,5\r\n", 0)
+            .other("wan", tcp(wan().ip4("198.19.0.2", "198.18.0.10"), (20, 51205), 2, 7000, 0))
+            .other("lan", tcp(out4(), (51205, 20), 0x12, 9000, 7001))
+            .frames,
+        ),
+    ]
+}
