@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A machine: programs and the maps that they share.
+
+use std::fmt;
+
+use crate::context::{Context, ProgramKind};
+use crate::decode::{DecodeError, decode};
+use crate::fault::{Fault, FaultKind};
+use crate::helper::Helper;
+use crate::host::Host;
+use crate::insn::Insn;
+use crate::map::{Errno, Map, MapError, MapSpec};
+use crate::op::Op;
+use crate::run::{DEPTH, Entry, Frame, Run, STACK_LEN};
+use crate::space::{self, MOST_MAPS};
+
+/// Bounds of what programs use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Instructions that a run may go back by jumps, calls and their ends; a run executes no more
+    /// than these and the lengths of its programs.
+    pub steps: u64,
+    /// Bytes of all maps together.
+    pub memory: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { steps: 1 << 25, memory: 1 << 30 }
+    }
+}
+
+/// Why a program is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProgramError {
+    /// An instruction is wrong.
+    Decode(DecodeError),
+    /// It calls a function that programs of its kind do not have: the instruction and the name.
+    Unavailable(usize, &'static str),
+    /// It loads from a packet by instructions that its kind does not have.
+    NoPacket(usize),
+    /// There are too many instructions in the machine.
+    Full,
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProgramError::Decode(error) => error.fmt(f),
+            ProgramError::Unavailable(at, name) => {
+                write!(f, "instruction {at}: {name} is not for programs of this type")
+            }
+            ProgramError::NoPacket(at) => {
+                write!(f, "instruction {at}: LD_ABS and LD_IND are not for programs of this type")
+            }
+            ProgramError::Full => f.write_str("too many instructions"),
+        }
+    }
+}
+
+impl std::error::Error for ProgramError {}
+
+/// Instructions that a machine may have.
+const MOST_OPS: usize = 1 << 24;
+
+/// Programs and maps.
+#[derive(Debug)]
+pub struct Machine {
+    ops: Vec<Op>,
+    programs: Vec<Entry>,
+    maps: Vec<Map>,
+    stack: Vec<u8>,
+    limits: Limits,
+    memory_left: u64,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Machine::new(Limits::default())
+    }
+}
+
+impl Machine {
+    /// One without programs and maps.
+    pub fn new(limits: Limits) -> Machine {
+        Machine {
+            ops: Vec::new(),
+            programs: Vec::new(),
+            maps: Vec::new(),
+            stack: vec![0; STACK_LEN],
+            limits,
+            memory_left: limits.memory,
+        }
+    }
+
+    /// Adds a map: its number.
+    ///
+    /// # Errors
+    /// Sizes or flags that its kind does not take, or too little memory.
+    pub fn add_map(&mut self, spec: MapSpec) -> Result<u32, MapError> {
+        if self.maps.len() == MOST_MAPS {
+            return Err(MapError::Invalid(spec.name, "there are too many maps"));
+        }
+        self.maps.push(Map::new(spec, &mut self.memory_left)?);
+        Ok(self.maps.len() as u32 - 1)
+    }
+
+    /// Adds a program: its number. A constant of 64 bits whose source register is 1 or 2 names a
+    /// map of the machine by its number, a call whose source register is 2 a kfunc by
+    /// [`Helper::number`].
+    ///
+    /// # Errors
+    /// An instruction that is not supported, or that programs of its kind do not have.
+    pub fn add_program(&mut self, kind: ProgramKind, insns: &[Insn]) -> Result<u32, ProgramError> {
+        let start = self.ops.len();
+        if start + insns.len() > MOST_OPS {
+            return Err(ProgramError::Full);
+        }
+        let ops = decode(insns, self.maps.len(), start as u32).map_err(ProgramError::Decode)?;
+        for (at, op) in ops.iter().enumerate() {
+            match op {
+                Op::Call(helper) if !helper.is_for(kind) => {
+                    return Err(ProgramError::Unavailable(at, helper.name()));
+                }
+                Op::Absolute(..) | Op::Indirect(..)
+                    if !matches!(kind, ProgramKind::SocketFilter | ProgramKind::Tc) =>
+                {
+                    return Err(ProgramError::NoPacket(at));
+                }
+                _ => {}
+            }
+        }
+        self.programs.push(Entry { kind, start: start as u32, len: ops.len() as u32 });
+        self.ops.extend(ops);
+        Ok(self.programs.len() as u32 - 1)
+    }
+
+    /// A map by its number.
+    pub fn map(&self, number: u32) -> Option<&Map> {
+        self.maps.get(number as usize)
+    }
+
+    /// A map by its number, to be changed.
+    pub fn map_mut(&mut self, number: u32) -> Option<&mut Map> {
+        self.maps.get_mut(number as usize)
+    }
+
+    /// All maps, in the order of their numbers.
+    pub fn maps(&self) -> &[Map] {
+        &self.maps
+    }
+
+    /// The kind of a program.
+    pub fn kind(&self, program: u32) -> Option<ProgramKind> {
+        self.programs.get(program as usize).map(|entry| entry.kind)
+    }
+
+    /// Makes a program element `index` of an array of programs.
+    ///
+    /// # Errors
+    /// `EINVAL` for another map or a program that is not there, `E2BIG` for an index that is too
+    /// large.
+    pub fn set_program(&mut self, map: u32, index: u32, program: u32) -> Result<(), Errno> {
+        self.kind(program).ok_or(Errno::INVAL)?;
+        self.map_mut(map).ok_or(Errno::INVAL)?.set_program(index, Some(program))
+    }
+
+    /// Runs a program: what it returns.
+    ///
+    /// # Errors
+    /// It did what it may not, or ran too long. Its packet and its maps are as it left them.
+    pub fn run(
+        &mut self,
+        program: u32,
+        context: &mut Context,
+        host: &mut dyn Host,
+    ) -> Result<u64, Fault> {
+        let unknown = Fault { kind: FaultKind::Unavailable("this context"), at: 0 };
+        let entry = self.programs.get(program as usize).ok_or(unknown)?;
+        if entry.kind != context.kind() {
+            return Err(unknown);
+        }
+        let start = entry.start;
+        context.begin();
+        let (direct, writable) = (context.is_direct(), context.is_writable());
+        let mut run = Run {
+            ops: &self.ops,
+            programs: &self.programs,
+            maps: &mut self.maps,
+            stack: &mut self.stack,
+            context,
+            host,
+            r: [0; 16],
+            frames: [Frame::default(); DEPTH],
+            depth: 0,
+            pc: start,
+            steps: self.limits.steps,
+            tail_calls: 0,
+            direct,
+            writable,
+        };
+        run.r[1] = space::address(space::CONTEXT, 0);
+        let result = run.run(start);
+        let pc = run.pc;
+        result.map_err(|kind| Fault { kind, at: self.place_of(pc) })
+    }
+
+    /// The number of an instruction in its program.
+    fn place_of(&self, pc: u32) -> u32 {
+        let entry = self.programs.iter().find(|e| (e.start..e.start + e.len).contains(&pc));
+        pc - entry.map_or(0, |entry| entry.start)
+    }
+
+    /// The functions of the kernel that a program calls, in no order.
+    pub fn calls(&self, program: u32) -> impl Iterator<Item = Helper> {
+        let range = self
+            .programs
+            .get(program as usize)
+            .map_or(0..0, |entry| entry.start as usize..(entry.start + entry.len) as usize);
+        self.ops[range].iter().filter_map(|op| match op {
+            Op::Call(helper) => Some(*helper),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Programs in C, compiled by clang, on frames of many kinds: here and in the kernel the same
+//! results, frames and maps. What a program does to its maps stays for the next frame.
+
+use std::path::Path;
+use std::process::Command;
+
+use fastrand::Rng;
+use penstock_ebpfvm::insn::Insn;
+use penstock_ebpfvm::map::{MapKind, MapSpec};
+use penstock_ebpfvm::object::Object;
+use penstock_ebpfvm::{Context, Machine, ProgramKind, Still};
+
+use crate::random::{context, number};
+use crate::sys::{Map, Program, may_load};
+
+/// Compiles a program of the directory of objects; nothing, with a message, without clang.
+pub fn compile(name: &str) -> Option<Vec<u8>> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/objects");
+    let out = std::env::temp_dir().join(format!("penstock-ebpfvm-{}-{name}.o", std::process::id()));
+    let multiarch = format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH);
+    let done = Command::new("clang")
+        .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", &multiarch, "-c", "-o"])
+        .arg(&out)
+        .arg(directory.join(format!("{name}.c")))
+        .output();
+    let done = match done {
+        Ok(done) => done,
+        Err(error) => {
+            println!("skipped: clang: {error}");
+            return None;
+        }
+    };
+    assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
+    let bytes = std::fs::read(&out).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    Some(bytes)
+}
+
+/// Frames: TCP and UDP over IPv4 and IPv6, with tags, short ones, and such with random bytes.
+pub fn frames(rng: &mut Rng) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    for round in 0..60 {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+        for byte in &mut frame {
+            *byte = rng.u8(..);
+        }
+        for _ in 0..[0, 0, 1, 2, 3][rng.usize(..5)] {
+            frame.extend([0x81, 0, rng.u8(..), rng.u8(..)]);
+        }
+        let protocol = [6, 17, 1, rng.u8(..)][rng.usize(..4)];
+        if rng.bool() {
+            frame.extend([8, 0]);
+            let mut ip = [0; 20];
+            ip[0] = if rng.u8(..8) == 0 { rng.u8(..) } else { 0x45 };
+            (ip[8], ip[9]) = (64, protocol);
+            ip[12..16].copy_from_slice(&[198, 18, 0, rng.u8(..4)]);
+            ip[16..20].copy_from_slice(&[198, 19, 0, 1]);
+            frame.extend(ip);
+        } else if rng.bool() {
+            frame.extend([0x86, 0xdd]);
+            let mut ip = [0; 40];
+            (ip[0], ip[6], ip[7]) = (0x60, protocol, 64);
+            ip[23] = rng.u8(..4);
+            frame.extend(ip);
+        } else {
+            frame.extend([rng.u8(..), rng.u8(..)]);
+        }
+        let ports = [22_u16, 53, 80, 443, 8080, 5353, 9];
+        frame.extend(ports[rng.usize(..ports.len())].to_be_bytes());
+        frame.extend(ports[rng.usize(..ports.len())].to_be_bytes());
+        let more = if round % 10 == 0 { rng.usize(..4) } else { rng.usize(4..200) };
+        frame.extend((0..more).map(|_| rng.u8(..)));
+        frames.push(frame);
+    }
+    frames
+}
+
+/// The kernel's side of an object: its maps with what they have at the beginning.
+fn kernel_maps(object: &Object) -> Vec<Map> {
+    let spec = |spec: &Result<MapSpec, String>| spec.clone().unwrap();
+    let maps: Vec<Map> =
+        object.maps.iter().map(|map| Map::new(&spec(&map.spec)).unwrap()).collect();
+    for (map, of) in maps.iter().zip(&object.maps) {
+        if let Some(contents) = &of.contents {
+            map.set(&[0; 4], contents, 0).unwrap();
+        }
+    }
+    maps
+}
+
+/// Instructions for the kernel, where arrays of programs get theirs.
+fn kernel_program(object: &Object, which: usize, maps: &[Map]) -> Program {
+    let load = |number: usize| {
+        let program = &object.programs[number];
+        let insns: &Vec<Insn> = program.insns.as_ref().unwrap();
+        match Program::load(self::number(program.kind.unwrap()), insns, maps) {
+            Ok(program) => program,
+            Err((error, log)) => panic!("{}: {error}\n{log}", program.name),
+        }
+    };
+    for (map, of) in maps.iter().zip(&object.maps) {
+        for (place, program) in &of.programs {
+            map.set(&place.to_le_bytes(), &load(*program).number(), 0).unwrap();
+        }
+    }
+    load(which)
+}
+
+/// Runs each program of an object on frames, both ways.
+fn compare(name: &str) {
+    if !may_load() {
+        return;
+    }
+    let Some(bytes) = compile(name) else { return };
+    let object = Object::parse(&bytes).unwrap();
+    assert!(!object.programs.is_empty(), "{name} has no program");
+    for (which, program) in object.programs.iter().enumerate() {
+        let at = format!("{name} {}", program.name);
+        let kind = program.kind.unwrap();
+        let maps = kernel_maps(&object);
+        let theirs = kernel_program(&object, which, &maps);
+        let mut machine = Machine::default();
+        let loaded = object.load(&mut machine, &[which]).unwrap();
+        let ours = loaded.programs[which].unwrap();
+        for (count, frame) in frames(&mut Rng::with_seed(7)).iter().enumerate() {
+            let at = format!("{at}, frame {count}: {frame:02x?}");
+            let expected = match theirs.run(frame, &[]) {
+                Ok(expected) => expected,
+                // Less than a header of IP, for what runs behind that of Ethernet.
+                Err(error) => panic!("{at}: {error}"),
+            };
+            let mut context = context(kind, frame);
+            let result = machine.run(ours, &mut context, &mut Still);
+            let result = result.unwrap_or_else(|fault| panic!("{at}: {fault}"));
+            assert_eq!(result as u32, expected.result, "result of {at}");
+            let from = if kind == ProgramKind::SocketFilter { 14 } else { 0 };
+            assert_eq!(frame_of(&context), &expected.frame[from..], "frame of {at}");
+            for (number, map) in maps.iter().enumerate() {
+                let Some(ours) = loaded.maps[number] else { continue };
+                same_elements(machine.map(ours).unwrap(), map, &at);
+            }
+        }
+    }
+}
+
+/// The frame as the kernel gives it back: with metadata.
+fn frame_of(context: &Context) -> Vec<u8> {
+    [context.packet().metadata(), context.packet().bytes()].concat()
+}
+
+fn same_elements(ours: &penstock_ebpfvm::map::Map, theirs: &Map, at: &str) {
+    if matches!(ours.spec().kind, MapKind::Programs | MapKind::Ring) {
+        return;
+    }
+    let mut elements: Vec<_> = ours.elements().map(|(k, v)| (k, v.to_vec())).collect();
+    elements.sort();
+    let expected = theirs.elements();
+    let only = |these: &[(Vec<u8>, Vec<u8>)], those: &[(Vec<u8>, Vec<u8>)]| {
+        these.iter().filter(|element| !those.contains(element)).cloned().collect::<Vec<_>>()
+    };
+    let (here, there) = (only(&elements, &expected), only(&expected, &elements));
+    assert_eq!(here, there, "elements of map {} only here, only there, {at}", ours.spec().name);
+}
+
+#[test]
+fn parser_with_counters_agrees() {
+    compare("xdp_parse");
+}
+
+#[test]
+fn moved_boundaries_of_frames_agree() {
+    compare("xdp_adjust");
+}
+
+#[test]
+fn operations_on_maps_agree() {
+    compare("maps");
+}
+
+#[test]
+fn rewritten_packets_of_traffic_control_agree() {
+    compare("tc_rewrite");
+}
+
+#[test]
+fn filters_of_sockets_agree() {
+    compare("socket");
+}
+
+#[test]
+fn programs_that_continue_each_other_agree() {
+    compare("tail");
+}
+
+#[test]
+fn functions_agree() {
+    compare("functions");
+}
