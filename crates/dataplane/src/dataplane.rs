@@ -218,7 +218,7 @@ impl Dataplane {
         }
         self.state.host.interfaces = interfaces(&net);
         self.state.follow_bridges(&net);
-        self.state.routes.clear();
+        self.state.forwarding.clear();
         self.state.flows.set_network(&mut self.state.conntrack);
         if net.xfrm() != self.net.xfrm() {
             self.state.ipsec = match self.state.ipsec.take() {
