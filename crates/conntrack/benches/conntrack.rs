@@ -7,8 +7,9 @@
 use penstock_conntrack::{
     Conntrack, Direction, Hook, Settings, Shared, Tuple, TupleLookup, Verdict, tuple,
 };
-use penstock_packet::{Ct, Packet, prefetch};
+use penstock_packet::{Ct, Packet};
 use penstock_testkit::build::*;
+use penstock_wire::cache::prefetch;
 use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;

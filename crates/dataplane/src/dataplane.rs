@@ -226,7 +226,7 @@ impl Dataplane {
             self.hooks = Arc::new(hooks);
             self.codes.forget();
         }
-        self.state.routes.clear();
+        self.state.forwarding.clear();
         self.state.flows.set_network(&mut self.state.conntrack);
     }
 

@@ -67,6 +67,7 @@
 //! What differs from the kernel on purpose is in `docs/differences.md`.
 
 mod addresses;
+mod adjacencies;
 mod bridge;
 mod chain_offload;
 mod code;
@@ -93,7 +94,6 @@ mod reason;
 mod reassembled;
 mod reassembly;
 mod route;
-mod route_cache;
 mod settings;
 mod shared;
 mod sink;

@@ -7,6 +7,7 @@
 //! that enter it, each worker finds out again.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,6 +66,37 @@ pub(crate) struct PathMtus {
     shared: SharedPathMtus,
     /// Number of news of all workers that `heard` contains.
     taken: u64,
+    destinations: Destinations,
+}
+
+/// Destinations of paths: those that are in here, and few others.
+#[derive(Debug)]
+struct Destinations {
+    bits: Box<[u64; 64]>,
+    /// Nobody can know which destinations fall together.
+    key: u64,
+}
+
+impl Default for Destinations {
+    fn default() -> Self {
+        Destinations { bits: Box::new([0; 64]), key: RandomState::new().hash_one(0) }
+    }
+}
+
+impl Destinations {
+    /// Word and bit of a destination.
+    #[inline]
+    fn place(&self, destination: u128) -> (usize, u32) {
+        let folded = (destination >> 64) as u64 ^ destination as u64 ^ self.key;
+        let spread = folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ folded.rotate_left(29);
+        let spread = spread.wrapping_mul(self.key | 1);
+        ((spread >> 58) as usize, (spread >> 52) as u32 % u64::BITS)
+    }
+
+    fn insert(&mut self, destination: u128) {
+        let (word, bit) = self.place(destination);
+        self.bits[word] |= 1 << bit;
+    }
 }
 
 impl PathMtus {
@@ -77,6 +109,25 @@ impl PathMtus {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.heard.is_empty() && self.entered.is_empty()
+    }
+
+    /// Whether something may have been learned of a path to a destination; mostly not where it was
+    /// not.
+    #[inline]
+    pub(crate) fn may_know(&self, destination: u128) -> bool {
+        let known = || {
+            let (word, bit) = self.destinations.place(destination);
+            self.destinations.bits[word] >> bit & 1 != 0
+        };
+        !self.is_empty() && known()
+    }
+
+    /// Paths are gone.
+    fn forget_destinations(&mut self) {
+        self.destinations.bits.fill(0);
+        for path in self.heard.keys().chain(self.entered.keys()) {
+            self.destinations.insert(path.destination);
+        }
     }
 
     /// What is known of a path.
@@ -94,7 +145,9 @@ impl PathMtus {
     pub(crate) fn enter(&mut self, path: Path, found: PathMtu) {
         if self.entered.len() >= PATHS && !self.entered.contains_key(&path) {
             self.entered.clear();
+            self.forget_destinations();
         }
+        self.destinations.insert(path.destination);
         self.entered.insert(path, found);
     }
 
@@ -128,8 +181,10 @@ impl PathMtus {
             let first = self.heard.iter().min_by_key(|(_, found)| found.until);
             if let Some(path) = first.map(|(path, _)| *path) {
                 self.heard.remove(&path);
+                self.forget_destinations();
             }
         }
+        self.destinations.insert(news.path.destination);
         self.heard.insert(news.path, news.found);
     }
 }
@@ -209,6 +264,7 @@ mod tests {
         }
         assert_eq!(paths.get(&path(0), 0), None);
         assert!(paths.get(&path(1), 0).is_some() && paths.get(&path(PATHS as u128), 0).is_some());
+        assert!((1..=PATHS as u128).all(|n| paths.may_know(n)));
         // What enters tunnels does not displace it.
         for n in 0..PATHS as u128 + 1 {
             paths.enter(path(n), PathMtu { mtu: 1300, locked: false, until: 9 });

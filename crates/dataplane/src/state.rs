@@ -13,6 +13,7 @@ use penstock_program::env::Interface;
 use penstock_program::osf::Fingerprints;
 use penstock_random::Random;
 
+use crate::adjacencies::Forwarding;
 use crate::bridge::{Bridges, SharedBridges};
 use crate::connections::Policies;
 use crate::connlimit::Connlimit;
@@ -27,7 +28,6 @@ use crate::reason::Counters;
 use crate::reassembled::ReassembledTable;
 use crate::reassembly::{Fragments, Key4, Key6};
 use crate::route::Route;
-use crate::route_cache::RouteCache;
 use crate::settings::Settings;
 use crate::shared::{Member, SharedLimits};
 use crate::sockets::{SocketList, Sockets};
@@ -71,7 +71,7 @@ pub(crate) struct State {
     /// What was learned of paths.
     pub(crate) path_mtus: PathMtus,
     /// Routes and neighbours that were found before.
-    pub(crate) routes: RouteCache,
+    pub(crate) forwarding: Forwarding,
     /// Packets that wait for a listener.
     pub(crate) queues: Queues,
     /// Packets that wait for a neighbour's link address.
@@ -208,7 +208,7 @@ impl State {
             shared_bridges,
             tunnels: Tunnels::default(),
             path_mtus: PathMtus::new(member.path_mtus()),
-            routes: RouteCache::default(),
+            forwarding: Forwarding::default(),
             queues: Queues::default(),
             neigh_queue: NeighQueue::default(),
             buffers: Buffers::default(),

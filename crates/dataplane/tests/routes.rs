@@ -6,11 +6,13 @@
 mod router;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use fastrand::Rng;
+use penstock_dataplane::{Engine, Frame};
 use penstock_net::Network;
 use penstock_testkit::build::*;
-use router::{NET, from_wan, receive, router};
+use router::{NET, START, Seen, from_wan, receive, router};
 
 /// Few different numbers, so that prefixes and destinations meet.
 fn some4(rng: &mut Rng) -> u32 {
@@ -62,27 +64,66 @@ fn network(rng: &mut Rng) -> String {
     net
 }
 
+/// A packet to one of few destinations.
+fn packet(rng: &mut Rng) -> Vec<u8> {
+    let udp = Udp::new(1, 2) / payload([0; 700]);
+    if rng.bool() {
+        let tos = if rng.bool() { 0x10 } else { 0 };
+        let ip = Ipv4::new("198.18.0.7", Ipv4Addr::from(some4(rng))).tos(tos);
+        (from_wan() / ip / udp).build()
+    } else {
+        let ip = Ipv6::new("2001:db8::7", Ipv6Addr::from(some6(rng)));
+        (from_wan() / ip / udp).build()
+    }
+}
+
 #[test]
 fn a_packet_meets_the_same_whatever_came_before() {
     let mut rng = Rng::with_seed(penstock_testkit::seed());
     for _ in 0..40 {
         let net = network(&mut rng);
         let mut used = router(&net);
+        used.set_engine(Engine::JitAtOnce);
         for _ in 0..30 {
-            let udp = Udp::new(1, 2) / payload([0; 700]);
-            let frame = match rng.bool() {
-                true => {
-                    let tos = if rng.bool() { 0x10 } else { 0 };
-                    let ip = Ipv4::new("198.18.0.7", Ipv4Addr::from(some4(&mut rng))).tos(tos);
-                    (from_wan() / ip / udp).build()
-                }
-                false => {
-                    let ip = Ipv6::new("2001:db8::7", Ipv6Addr::from(some6(&mut rng)));
-                    (from_wan() / ip / udp).build()
-                }
-            };
+            let frame = packet(&mut rng);
             let fresh = receive(&mut router(&net), "wan", &frame);
             assert_eq!(receive(&mut used, "wan", &frame), fresh, "{net}\n{:02x?}", &frame[..54]);
         }
+    }
+}
+
+/// What comes of frames in bursts by an engine, with one network after the other.
+fn outcome(
+    engine: Engine,
+    nets: &[String],
+    frames: &[Vec<u8>],
+    mut size: impl FnMut() -> usize,
+) -> Vec<String> {
+    let mut path = router(&nets[0]);
+    path.set_engine(engine);
+    let device = path.network().link_by_name("wan").unwrap().index;
+    let mut seen = Seen::default();
+    for (net, mut rest) in nets.iter().zip(frames.chunks(frames.len() / nets.len())) {
+        path.set_network(Arc::new(Network::from_batch("net.ip", net).unwrap()), START, &mut seen);
+        while !rest.is_empty() {
+            let (burst, others) = rest.split_at(size().clamp(1, rest.len()));
+            path.receive(burst.iter().map(|bytes| Frame { device, bytes, time: START }), &mut seen);
+            rest = others;
+        }
+    }
+    seen.lines.push(format!("{:?}", path.counters()));
+    seen.lines
+}
+
+#[test]
+fn bursts_meet_what_single_packets_meet_while_routes_change() {
+    let mut rng = Rng::with_seed(penstock_testkit::seed());
+    for _ in 0..40 {
+        let nets: Vec<_> = (0..3).map(|_| network(&mut rng)).collect();
+        let frames: Vec<_> = (0..300).map(|_| packet(&mut rng)).collect();
+        let single = outcome(Engine::Interpreter, &nets, &frames, || 1);
+        let most = [2, 10, 64, 200][rng.usize(..4)];
+        let bursts = outcome(Engine::JitAtOnce, &nets, &frames, || rng.usize(..most));
+        assert_eq!(bursts, single, "{nets:#?}");
     }
 }

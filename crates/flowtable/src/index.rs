@@ -8,7 +8,7 @@
 //! once and nothing depends on which place it is. There are 256 parts, each of which grows on its
 //! own: no insertion moves more than a small share of the whole.
 
-use penstock_packet::prefetch;
+use penstock_wire::cache::prefetch;
 
 use crate::flow::{At, Direction};
 

@@ -159,7 +159,7 @@ impl Flowtable {
     #[inline(always)]
     pub fn prefetch_flow(&self, hash: u64) -> Option<At> {
         let at = self.index.candidate(hash)?;
-        penstock_packet::prefetch(&self.halves.get(at.flow as usize)?[at.direction as usize]);
+        penstock_wire::cache::prefetch(&self.halves.get(at.flow as usize)?[at.direction as usize]);
         Some(at)
     }
 

@@ -4,17 +4,23 @@
 //!
 //! A trie that takes a byte of the address at a time. The prefixes that end within the byte of a
 //! node cut its 256 values into ranges in which the longest match is the same. A bit says where a
-//! range starts, and the number of bits before it where its slot is, so a node of few prefixes is
-//! small (the idea of Lulea tables and of poptrie). Bytes that do not tell prefixes apart are
-//! skipped.
+//! range starts, and the number of bits before it where the range is, so a node of few prefixes is
+//! small (the idea of Lulea tables and of poptrie). Longer prefixes are in children, found by a bit
+//! for each value in the same way. Bytes that do not tell prefixes apart are skipped.
 //!
 //! Nodes are shared: a clone of the table costs nothing, and a change copies the nodes on the way
 //! to the prefix, so that another state of the network can keep the old ones.
+//!
+//! Packets only need the number of a route ([`SharedRouteInfo::number`]), which ranges have at
+//! hand; many addresses are looked up together ([`Fib::numbers`]), so that memory is fetched for
+//! some while others are worked on.
 
 use std::sync::Arc;
 
-use crate::RouteInfo;
+use penstock_wire::cache::prefetch;
+
 use crate::key::Key;
+use crate::{RouteNumber, RouteType, SharedRouteInfo};
 
 /// A route of one prefix.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +30,7 @@ pub(crate) struct Entry {
     pub(crate) table: u32,
     /// TOS that it is limited to, 0 for any.
     pub(crate) tos: u8,
-    pub(crate) info: Arc<RouteInfo>,
+    pub(crate) info: Arc<SharedRouteInfo>,
 }
 
 /// The routes of the prefix that was found.
@@ -34,10 +40,12 @@ pub(crate) enum Found {
     #[default]
     Nothing,
     /// One route of the forwarding table's own table, for any TOS.
-    One { len: u8, info: Arc<RouteInfo> },
+    One { len: u8, info: Arc<SharedRouteInfo> },
     /// Routes in the order in which they are tried.
     Several { len: u8, entries: Arc<Vec<Entry>> },
 }
+
+static NOTHING: Found = Found::Nothing;
 
 impl Found {
     fn new(table: u32, len: u8, entries: Vec<Entry>) -> Found {
@@ -59,22 +67,22 @@ impl Found {
         }
     }
 
-    /// Whether lookups cannot tell them apart.
-    fn is_same(&self, other: &Found) -> bool {
-        self.len() == other.len()
-            && match (self, other) {
-                (Found::Nothing, Found::Nothing) => true,
-                (Found::One { info: a, .. }, Found::One { info: b, .. }) => Arc::ptr_eq(a, b),
-                (Found::Several { entries: a, .. }, Found::Several { entries: b, .. }) => {
-                    Arc::ptr_eq(a, b)
-                }
-                _ => false,
+    /// See [`Fib::number`].
+    fn number(&self) -> RouteNumber {
+        match self {
+            Found::Nothing => RouteNumber::NO_ROUTE,
+            Found::One { info, .. }
+                if info.kind == RouteType::Unicast && info.nexthops.len() == 1 =>
+            {
+                info.number()
             }
+            Found::One { .. } | Found::Several { .. } => RouteNumber::NONE,
+        }
     }
 
     /// TOS and properties of the routes, in the order in which they are tried.
     #[inline]
-    pub(crate) fn routes(&self) -> impl Iterator<Item = (u8, &Arc<RouteInfo>)> {
+    pub(crate) fn routes(&self) -> impl Iterator<Item = (u8, &Arc<SharedRouteInfo>)> {
         let (one, several) = match self {
             Found::Nothing => (None, [].as_slice()),
             Found::One { info, .. } => (Some((0, info)), [].as_slice()),
@@ -94,42 +102,76 @@ impl Found {
     }
 }
 
-/// What stands for one range of a node.
-#[derive(Clone, Debug)]
-struct Slot<K> {
-    /// The longest prefix that ends in this node.
-    found: Found,
-    /// Longer prefixes. The range has one value then.
-    child: Option<Arc<Node<K>>>,
+/// 256 bits, with the number of those before each.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Bits {
+    words: [u64; 4],
+    /// How many bits of the words before each are set; at most 192.
+    before: [u8; 4],
 }
 
-impl<K> Default for Slot<K> {
-    fn default() -> Self {
-        Slot { found: Found::Nothing, child: None }
+impl Bits {
+    #[inline(always)]
+    fn has(&self, value: u8) -> bool {
+        self.words[usize::from(value >> 6)] >> (value & 63) & 1 != 0
+    }
+
+    /// How many bits up to this one are set, with it.
+    #[inline(always)]
+    fn up_to(&self, value: u8) -> usize {
+        let word = usize::from(value >> 6);
+        let up_to = self.words[word] << (63 - (value & 63));
+        usize::from(self.before[word]) + up_to.count_ones() as usize
+    }
+
+    fn set(&mut self, value: u8, on: bool) {
+        let bit = 1 << (value & 63);
+        let word = &mut self.words[usize::from(value >> 6)];
+        *word = if on { *word | bit } else { *word & !bit };
+        for i in 1..4 {
+            self.before[i] = self.before[i - 1] + self.words[i - 1].count_ones() as u8;
+        }
     }
 }
 
-/// A node tells addresses apart by their byte number `depth`. All of them begin with the same bytes
-/// before it.
-#[derive(Clone, Debug)]
-#[repr(C)]
-struct Node<K> {
-    /// A bit for each value at which a range starts. The first one always does.
-    starts: [u64; 4],
-    /// How many ranges start before each word.
-    before: [u8; 4],
-    depth: u8,
-    slots: Vec<Slot<K>>,
-    /// An address of the node.
-    address: K,
-    /// The prefixes that end in this node: first value and length in bits beyond `depth` bytes, in
-    /// ascending order. They say what is left when one of them goes.
-    prefixes: Vec<(u8, u8, Found)>,
+/// Values of a byte with the same longest prefix of a node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Range {
+    /// What [`Fib::number`] says of it.
+    number: RouteNumber,
+    /// The prefix: its place among those of the node, and 1; 0 for none.
+    prefix: u16,
 }
 
-/// The first value at or after the last of a range of values, as an index.
-fn after(first: u8, len: u8) -> usize {
-    usize::from(first) + (256 >> len)
+/// A prefix that ends in a node.
+#[derive(Clone, Debug)]
+struct Prefix {
+    /// The first value of the node's byte within it.
+    first: u8,
+    /// Bits beyond those of the bytes before it.
+    len: u8,
+    found: Found,
+}
+
+/// A node tells addresses apart by their byte number `depth`. All of them begin with the same bytes
+/// before it. What most look-ups need of it is in its first 64 bytes.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+struct Node<K> {
+    /// A bit for each value at which a range starts. The first one always does.
+    starts: Bits,
+    depth: u8,
+    has_children: bool,
+    ranges: Vec<Range>,
+    /// A bit for each value that has a child.
+    parents: Bits,
+    /// An address of the node.
+    address: K,
+    /// Longer prefixes.
+    children: Vec<Arc<Node<K>>>,
+    /// The prefixes that end in this node, by first value and length.
+    prefixes: Vec<Prefix>,
 }
 
 /// Inserts without room for as many again: there are many nodes, and they change rarely.
@@ -142,97 +184,119 @@ fn insert<T>(all: &mut Vec<T>, at: usize, item: T) {
 
 impl<K: Key> Node<K> {
     fn new(address: K, depth: u8) -> Self {
+        let mut starts = Bits::default();
+        starts.set(0, true);
         Node {
-            starts: [1, 0, 0, 0],
-            before: [0, 1, 1, 1],
+            starts,
             depth,
-            slots: vec![Slot::default()],
+            has_children: false,
+            ranges: vec![Range::default()],
+            parents: Bits::default(),
             address,
+            children: Vec::new(),
             prefixes: Vec::new(),
         }
     }
 
-    /// Number of the slot of a value.
+    /// The range of a value.
+    #[inline(always)]
+    fn range(&self, value: u8) -> &Range {
+        &self.ranges[self.starts.up_to(value) - 1]
+    }
+
+    /// The longest prefix around a value.
     #[inline]
-    fn rank(&self, value: u8) -> usize {
-        let word = usize::from(value >> 6);
-        let up_to = self.starts[word] << (63 - (value & 63));
-        usize::from(self.before[word]) + up_to.count_ones() as usize - 1
-    }
-
-    #[inline]
-    fn slot(&self, value: u8) -> &Slot<K> {
-        &self.slots[self.rank(value)]
-    }
-
-    fn starts_at(&self, value: usize) -> bool {
-        self.starts[value / 64] >> (value % 64) & 1 != 0
-    }
-
-    fn set_start(&mut self, value: usize, starts: bool) {
-        let bit = 1 << (value % 64);
-        let word = &mut self.starts[value / 64];
-        *word = if starts { *word | bit } else { *word & !bit };
-        // At most 192 before the last word.
-        for i in 1..4 {
-            self.before[i] = self.before[i - 1] + self.starts[i - 1].count_ones() as u8;
+    fn found(&self, value: u8) -> &Found {
+        match self.range(value).prefix {
+            0 => &NOTHING,
+            prefix => &self.prefixes[usize::from(prefix) - 1].found,
         }
+    }
+
+    /// Where the child of a value is, if it has one.
+    #[inline(always)]
+    fn child_at(&self, value: u8) -> Option<usize> {
+        (self.has_children && self.parents.has(value)).then(|| self.parents.up_to(value) - 1)
+    }
+
+    /// The child of a value, which may have other addresses.
+    #[inline(always)]
+    fn child(&self, value: u8) -> Option<&Arc<Node<K>>> {
+        Some(&self.children[self.child_at(value)?])
+    }
+
+    /// The next node on the way to an address.
+    #[inline(always)]
+    fn towards(&self, address: K) -> Option<&Node<K>> {
+        let child = &**self.child(address.byte(self.depth))?;
+        child.is_around(address, self.depth + 1).then_some(child)
+    }
+
+    /// Whether an address is one of the node's. Its bytes before number `known` are.
+    #[inline(always)]
+    fn is_around(&self, address: K, known: u8) -> bool {
+        self.depth == known || self.address.shares(address, self.depth)
     }
 
     /// Makes a range start at a value, 256 for the end.
-    fn split(&mut self, value: usize) {
-        if value == 256 || self.starts_at(value) {
-            return;
+    fn split(&mut self, value: u16) {
+        let Ok(value) = u8::try_from(value) else { return };
+        if !self.starts.has(value) {
+            let at = self.starts.up_to(value);
+            let range = self.ranges[at - 1];
+            insert(&mut self.ranges, at, range);
+            self.starts.set(value, true);
         }
-        let rank = self.rank(value as u8);
-        let slot = self.slots[rank].clone();
-        insert(&mut self.slots, rank + 1, slot);
-        self.set_start(value, true);
     }
 
     /// Joins the range at a value with the one before it if both are the same.
-    fn join(&mut self, value: usize) {
-        if value == 0 || value == 256 || !self.starts_at(value) {
+    fn join(&mut self, value: u16) {
+        let Ok(value) = u8::try_from(value) else { return };
+        if value == 0 || !self.starts.has(value) {
             return;
         }
-        let rank = self.rank(value as u8);
-        let (one, other) = (&self.slots[rank - 1], &self.slots[rank]);
-        let childless = one.child.is_none() && other.child.is_none();
-        if childless && one.found.is_same(&other.found) {
-            self.slots.remove(rank);
-            self.set_start(value, false);
+        let at = self.starts.up_to(value) - 1;
+        if self.ranges[at - 1].prefix == self.ranges[at].prefix {
+            self.ranges.remove(at);
+            self.starts.set(value, false);
         }
     }
 
     fn set_child(&mut self, value: u8, child: Option<Arc<Node<K>>>) {
-        let value = usize::from(value);
-        self.split(value);
-        self.split(value + 1);
-        let rank = self.rank(value as u8);
-        self.slots[rank].child = child;
-        self.join(value + 1);
-        self.join(value);
+        match (self.child_at(value), child) {
+            (Some(at), Some(child)) => self.children[at] = child,
+            (Some(at), None) => {
+                self.children.remove(at);
+                self.parents.set(value, false);
+            }
+            (None, Some(child)) => {
+                self.parents.set(value, true);
+                insert(&mut self.children, self.parents.up_to(value) - 1, child);
+            }
+            (None, None) => {}
+        }
+        self.has_children = !self.children.is_empty();
     }
 
     /// The place of a prefix among those of this node.
     fn place(&self, first: u8, len: u8) -> Result<usize, usize> {
-        self.prefixes.binary_search_by_key(&(first, len), |p| (p.0, p.1))
+        self.prefixes.binary_search_by_key(&(first, len), |p| (p.first, p.len))
     }
 
-    /// The longest prefix around a value that is at most `len` bits long.
-    fn longest(&self, value: u8, len: u8) -> Option<&Found> {
+    /// The place of the longest prefix around a value that is at most `len` bits long.
+    fn longest(&self, value: u8, len: u8) -> Option<usize> {
         if self.prefixes.is_empty() {
             return None;
         }
         (0..=len).rev().find_map(|len| {
             let first = (u16::from(value) & (0xff00 >> len)) as u8;
-            self.place(first, len).ok().map(|at| &self.prefixes[at].2)
+            self.place(first, len).ok()
         })
     }
 
     /// Makes sure that a value has a child on the way to a node of an address at a depth.
     fn make_way(&mut self, value: u8, address: K, depth: u8) {
-        let old = self.slot(value).child.clone();
+        let old = self.child(value).cloned();
         let shared = old
             .as_ref()
             .map_or(depth, |old| old.address.shared_bytes(address).min(old.depth).min(depth));
@@ -252,53 +316,66 @@ impl<K: Key> Node<K> {
         if self.depth == depth {
             return self.set(value, len, Found::Nothing);
         }
-        let rank = self.rank(value);
-        let Some(child) = &mut self.slots[rank].child else { return };
-        if child.depth > depth || !child.address.shares(prefix, child.depth) {
+        let Some(at) = self.child_at(value) else { return };
+        let child = &mut self.children[at];
+        if child.depth > depth || !child.is_around(prefix, self.depth + 1) {
             return;
         }
         let child = Arc::make_mut(child);
         child.remove(prefix, depth, len);
-        if child.prefixes.is_empty() {
-            let mut left = child.slots.iter().filter_map(|slot| slot.child.as_ref());
-            let first = left.next().cloned();
-            if left.next().is_none() {
-                self.set_child(value, first);
-            }
+        if child.prefixes.is_empty() && child.children.len() < 2 {
+            let only = child.children.pop();
+            self.set_child(value, only);
         }
     }
 
     /// Gives a prefix other routes; without any it is removed.
     fn set(&mut self, first: u8, len: u8, found: Found) {
-        let old = match (self.place(first, len), &found) {
-            (Err(_), Found::Nothing) => return,
-            (Ok(at), Found::Nothing) => Some(self.prefixes.remove(at).2),
-            (Ok(at), _) => Some(std::mem::replace(&mut self.prefixes[at].2, found.clone())),
-            (Err(at), _) => {
-                insert(&mut self.prefixes, at, (first, len, found.clone()));
-                None
+        let end = u16::from(first) + (256 >> len);
+        let number = found.number();
+        match (self.place(first, len), found) {
+            (Err(_), Found::Nothing) => {}
+            (Ok(at), Found::Nothing) => {
+                self.prefixes.remove(at);
+                let shorter = len.checked_sub(1).and_then(|len| self.longest(first, len));
+                let instead = shorter.map_or(Range::default(), |at| Range {
+                    number: self.prefixes[at].found.number(),
+                    prefix: at as u16 + 1,
+                });
+                for range in &mut self.ranges {
+                    match range.prefix.cmp(&(at as u16 + 1)) {
+                        std::cmp::Ordering::Less => {}
+                        std::cmp::Ordering::Equal => *range = instead,
+                        std::cmp::Ordering::Greater => range.prefix -= 1,
+                    }
+                }
+                // Other ranges of the shorter prefix may lie on both sides of each of these.
+                (u16::from(first)..=end).rev().for_each(|value| self.join(value));
             }
-        };
-        let instead = match (&found, len.checked_sub(1)) {
-            (Found::Nothing, Some(shorter)) => {
-                self.longest(first, shorter).cloned().unwrap_or_default()
+            (Ok(at), found) => {
+                self.prefixes[at].found = found;
+                let changed = self.ranges.iter_mut().filter(|r| usize::from(r.prefix) == at + 1);
+                changed.for_each(|range| range.number = number);
             }
-            _ => found,
-        };
-        let end = after(first, len);
-        self.split(first.into());
-        self.split(end);
-        // Ranges of longer prefixes stay.
-        let length = old.as_ref().and_then(Found::len).or(instead.len());
-        let from = self.rank(first);
-        let to = self.rank((end - 1) as u8);
-        for slot in &mut self.slots[from..=to] {
-            if slot.found.len() <= length {
-                slot.found = instead.clone();
+            (Err(at), found) => {
+                insert(&mut self.prefixes, at, Prefix { first, len, found });
+                for range in &mut self.ranges {
+                    range.prefix += u16::from(usize::from(range.prefix) > at);
+                }
+                self.split(first.into());
+                self.split(end);
+                // Ranges of longer prefixes stay.
+                let (from, to) =
+                    (self.starts.up_to(first) - 1, self.starts.up_to((end - 1) as u8) - 1);
+                let prefixes = &self.prefixes;
+                for range in &mut self.ranges[from..=to] {
+                    let old = usize::from(range.prefix).checked_sub(1);
+                    if old.is_none_or(|old| prefixes[old].len < len) {
+                        *range = Range { number, prefix: at as u16 + 1 };
+                    }
+                }
             }
         }
-        self.join(end);
-        self.join(first.into());
     }
 }
 
@@ -310,13 +387,14 @@ pub(crate) struct Fib<K> {
     root: Arc<Node<K>>,
 }
 
-static NOTHING: Found = Found::Nothing;
-
 /// The depth of the node in which a prefix ends, and its bits beyond that.
 fn home(len: u8) -> (u8, u8) {
     let depth = len.saturating_sub(1) / 8;
     (depth, len - 8 * depth)
 }
+
+/// Addresses that are looked up together.
+const TOGETHER: usize = 64;
 
 impl<K: Key> Fib<K> {
     /// A table without routes.
@@ -333,15 +411,122 @@ impl<K: Key> Fib<K> {
     #[inline]
     pub(crate) fn longest(&self, address: K) -> &Found {
         let mut found = &NOTHING;
-        let mut node = &*self.root;
-        loop {
-            let slot = node.slot(address.byte(node.depth));
-            if !matches!(slot.found, Found::Nothing) {
-                found = &slot.found;
+        let mut next = Some(&*self.root);
+        while let Some(node) = next {
+            let here = node.found(address.byte(node.depth));
+            if !matches!(here, Found::Nothing) {
+                found = here;
             }
-            match &slot.child {
-                Some(child) if child.address.shares(address, child.depth) => node = child,
-                _ => return found,
+            next = node.towards(address);
+        }
+        found
+    }
+
+    /// The number of the route of the longest prefix around an address, if that is all that there
+    /// is to say of it and it is of the table's own table, else none.
+    #[inline(always)]
+    pub(crate) fn number(&self, address: K) -> RouteNumber {
+        let mut number = RouteNumber::NO_ROUTE;
+        let mut next = Some(&*self.root);
+        while let Some(node) = next {
+            let here = node.range(address.byte(node.depth)).number;
+            if here != RouteNumber::NO_ROUTE {
+                number = here;
+            }
+            next = node.towards(address);
+        }
+        number
+    }
+
+    /// [`Fib::number`] of each address.
+    #[inline]
+    pub(crate) fn numbers(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi1") {
+            // SAFETY: the processor has the instructions that the function is compiled for.
+            return unsafe { self.numbers_by_popcnt(addresses, numbers) };
+        }
+        self.all_numbers(addresses, numbers);
+    }
+
+    /// For processors that count bits, which is most of the work, in one instruction.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "popcnt,bmi1")]
+    fn numbers_by_popcnt(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
+        self.all_numbers(addresses, numbers);
+    }
+
+    /// Inlined, loops and all, into what it is called from: no closure, which would be a function
+    /// without the instructions that are enabled there.
+    #[inline(always)]
+    fn all_numbers(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
+        /// Fewer are as fast one after the other.
+        const FEW: usize = 3;
+        if addresses.len() <= FEW {
+            for (address, number) in addresses.iter().zip(numbers) {
+                *number = self.number(*address);
+            }
+            return;
+        }
+        for (addresses, numbers) in addresses.chunks(TOGETHER).zip(numbers.chunks_mut(TOGETHER)) {
+            self.few_numbers(addresses, numbers);
+        }
+    }
+
+    /// Takes all addresses from one level of the trie to the next, so that each finds there what was
+    /// asked for while the others were at it.
+    #[inline(always)]
+    fn few_numbers(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
+        /// Levels that are remembered on the way.
+        const ABOVE: usize = 3;
+        let root = &*self.root;
+        let mut nodes = [root; TOGETHER];
+        let mut above = [[root; TOGETHER]; ABOVE];
+        let mut levels = [0_u8; TOGETHER];
+        let mut ways: [&Arc<Node<K>>; TOGETHER] = [&self.root; TOGETHER];
+        let count = addresses.len().min(TOGETHER).min(numbers.len());
+        let mut left = u64::MAX >> (TOGETHER - count.max(1));
+        let mut aside = 0_u64;
+        let mut level = 0;
+        while left != 0 {
+            for at in ones(left) {
+                let (node, address) = (nodes[at], addresses[at]);
+                let known = if level == 0 { 0 } else { above[(level - 1) % ABOVE][at].depth + 1 };
+                let value = address.byte(node.depth);
+                let around = node.is_around(address, known);
+                if around && let Some(child) = node.child_at(value) {
+                    ways[at] = &node.children[child];
+                    prefetch(ways[at]);
+                    continue;
+                }
+                left &= !(1 << at);
+                levels[at] = level as u8;
+                aside |= u64::from(!around) << at;
+                prefetch(node.range(value));
+            }
+            for at in ones(left) {
+                above[level % ABOVE][at] = nodes[at];
+                nodes[at] = &**ways[at];
+                prefetch(nodes[at]);
+            }
+            level += 1;
+        }
+        for (at, number) in numbers.iter_mut().enumerate().take(count) {
+            let (node, address) = (nodes[at], addresses[at]);
+            *number = match aside >> at & 1 {
+                0 => node.range(address.byte(node.depth)).number,
+                _ => RouteNumber::NO_ROUTE,
+            };
+            // Else a shorter prefix, of a node that was passed.
+            let mut level = usize::from(levels[at]);
+            if *number == RouteNumber::NO_ROUTE && level > ABOVE {
+                *number = self.number(address);
+                level = 0;
+            }
+            while *number == RouteNumber::NO_ROUTE && level > 0 {
+                level -= 1;
+                let node = above[level][at];
+                *number = node.range(address.byte(node.depth)).number;
             }
         }
     }
@@ -349,14 +534,14 @@ impl<K: Key> Fib<K> {
     /// The routes of the longest prefix around an address that is shorter than `below` bits.
     pub(crate) fn shorter(&self, address: K, below: u8) -> &Found {
         let mut found = &NOTHING;
-        let mut node = &*self.root;
-        while let Some(most) = below.checked_sub(8 * node.depth + 1) {
-            let value = address.byte(node.depth);
-            found = node.longest(value, most.min(8)).unwrap_or(found);
-            match &node.slot(value).child {
-                Some(child) if child.address.shares(address, child.depth) => node = child,
-                _ => break,
+        let mut next = Some(&*self.root);
+        while let Some(node) = next
+            && let Some(most) = below.checked_sub(8 * node.depth + 1)
+        {
+            if let Some(at) = node.longest(address.byte(node.depth), most.min(8)) {
+                found = &node.prefixes[at].found;
             }
+            next = node.towards(address);
         }
         found
     }
@@ -366,13 +551,13 @@ impl<K: Key> Fib<K> {
         let (depth, bits) = home(len);
         let mut node = &*self.root;
         while node.depth < depth {
-            match &node.slot(prefix.byte(node.depth)).child {
-                Some(child) if child.address.shares(prefix, child.depth) => node = child,
-                _ => return Vec::new(),
+            match node.towards(prefix) {
+                Some(child) => node = child,
+                None => return Vec::new(),
             }
         }
         match node.place(prefix.byte(node.depth), bits) {
-            Ok(at) if node.depth == depth => node.prefixes[at].2.entries(self.table),
+            Ok(at) if node.depth == depth => node.prefixes[at].found.entries(self.table),
             _ => Vec::new(),
         }
     }
@@ -387,11 +572,8 @@ impl<K: Key> Fib<K> {
         while node.depth < depth {
             let value = prefix.byte(node.depth);
             node.make_way(value, prefix, depth);
-            let rank = node.rank(value);
-            match &mut node.slots[rank].child {
-                Some(child) => node = Arc::make_mut(child),
-                None => return,
-            }
+            let Some(child) = node.child_at(value) else { return };
+            node = Arc::make_mut(&mut node.children[child]);
         }
         node.set(prefix.byte(depth), bits, Found::new(self.table, len, entries));
     }
@@ -402,28 +584,39 @@ impl<K: Key> Fib<K> {
     }
 }
 
+/// The places of the bits that are set, in order.
+#[inline(always)]
+fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let first = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (first < u64::BITS).then_some(first as usize)
+    })
+}
+
 impl<K: Key> Node<K> {
     fn for_each(&self, f: &mut impl FnMut(K, u8, &Found)) {
         let bits = 8 * u32::from(K::BYTES - 1 - self.depth);
-        for (first, len, found) in &self.prefixes {
+        for Prefix { first, len, found } in &self.prefixes {
             let before = self.address.masked(8 * self.depth).number();
             f(K::from_number(before | u128::from(*first) << bits), 8 * self.depth + len, found);
         }
-        for child in self.slots.iter().filter_map(|slot| slot.child.as_ref()) {
-            child.for_each(f);
-        }
+        self.children.iter().for_each(|child| child.for_each(f));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::RouteType;
+    use crate::{Nexthop, RouteInfo, Scope};
     use std::collections::BTreeMap;
 
     fn entry(table: u32, metric: u32) -> Entry {
-        let info = RouteInfo { metric, ..RouteInfo::new(RouteType::Unicast) };
-        Entry { table, tos: 0, info: Arc::new(info) }
+        let kind = if metric == 2 { RouteType::Blackhole } else { RouteType::Unicast };
+        let way =
+            Nexthop { oif: 1, gateway: None, onlink: false, weight: 1, scope: Scope::UNIVERSE };
+        let info = RouteInfo { metric, nexthops: vec![way], ..RouteInfo::new(kind) };
+        Entry { table, tos: 0, info: Arc::new(SharedRouteInfo::new(info)) }
     }
 
     /// The lengths of all prefixes around an address, the longest first.
@@ -451,13 +644,29 @@ mod tests {
             let next = |n: u128, by: i128| K::from_number(n.wrapping_add_signed(by));
             addresses.extend([*prefix, next(prefix.number(), -1), next(last, 0), next(last, 1)]);
         }
-        for address in addresses {
+        for &address in &addresses {
             let by_hand: Vec<_> = (0..=bits)
                 .rev()
                 .filter_map(|len| Some((len, model.get(&(address.masked(len), len))?.clone())))
                 .collect();
             assert_eq!(around(fib, address), by_hand, "{address:x?}");
         }
+        let longest = |address: &K| {
+            let found = fib.longest(*address);
+            let unicast = |info: &SharedRouteInfo| info.kind == RouteType::Unicast;
+            match found.routes().next() {
+                None => RouteNumber::NO_ROUTE,
+                Some((0, info)) if matches!(found, Found::One { .. }) && unicast(info) => {
+                    info.number()
+                }
+                Some(_) => RouteNumber::NONE,
+            }
+        };
+        let mut numbers = vec![RouteNumber::NONE; addresses.len()];
+        fib.numbers(&addresses, &mut numbers);
+        fib.numbers(&addresses[..2], &mut numbers);
+        assert_eq!(numbers, addresses.iter().map(longest).collect::<Vec<_>>());
+        assert_eq!(numbers, addresses.iter().map(|a| fib.number(*a)).collect::<Vec<_>>());
         let mut all = BTreeMap::new();
         fib.for_each(&mut |prefix, len, found| {
             all.insert((prefix, len), found.entries(7));
@@ -499,7 +708,7 @@ mod tests {
                 fib.set(prefix, len, Vec::new());
             }
             agrees(&fib, &model, &mut rng);
-            assert!(fib.root.slots.len() == 1 && fib.root.slots[0].child.is_none());
+            assert!(fib.root.ranges.len() == 1 && fib.root.children.is_empty());
         }
     }
 

@@ -43,7 +43,10 @@ macro_rules! key {
 
             #[inline]
             fn byte(self, at: u8) -> u8 {
-                (self >> (8 * u32::from(Self::BYTES - 1 - at))) as u8
+                // Of the half that it is in: shifts of more than a word are slow.
+                let up = 8 * u32::from(Self::BYTES - 1 - at);
+                let half = if up < 64 { self as u64 } else { (u128::from(self) >> 64) as u64 };
+                (half >> (up % 64)) as u8
             }
 
             fn masked(self, len: u8) -> Self {

@@ -65,10 +65,10 @@ pub use kind::{
 };
 pub use link::{Address4, Address6, LARGEST_INDEX, Link, Scope};
 pub use multicast::{GroupAddress, MdbEntry, MulticastRouter, Snooping};
-pub use network::{Flow4, Flow6, GatewayRoute, Hit, Network, NoRoute};
+pub use network::{Flow4, Flow6, Hit, Network, NoRoute};
 pub use penstock_iproute2::Error;
 pub use penstock_wire::ethernet::Mac;
-pub use route::{Nexthop, Route, RouteInfo, RouteInfos, RouteType};
+pub use route::{Nexthop, Route, RouteInfo, RouteInfos, RouteNumber, RouteType, SharedRouteInfo};
 pub use rule::{Action, Rule};
 
 /// Index of the loopback link, as in every namespace.

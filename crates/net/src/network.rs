@@ -81,16 +81,6 @@ pub struct Hit<'a> {
     pub realm: u32,
 }
 
-/// A route over one gateway that was found for a destination.
-#[derive(Clone, Copy, Debug)]
-pub struct GatewayRoute {
-    /// Stands for all that the route has in common with others: routes of one network with the same
-    /// number differ in their prefixes only.
-    pub number: usize,
-    /// Length of the prefix.
-    pub len: u8,
-}
-
 /// Why there is no way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRoute {

@@ -2,8 +2,12 @@
 
 //! Routes.
 
+use std::borrow::Borrow;
+use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use penstock_wire::quick::QuickSet;
 
@@ -60,7 +64,7 @@ pub struct Route {
     /// TOS it is limited to (IPv4), 0 for any.
     pub tos: u8,
     /// What it does. Many routes share it.
-    pub info: Arc<RouteInfo>,
+    pub info: Arc<SharedRouteInfo>,
 }
 
 /// What routes of many prefixes have in common (`struct fib_info`).
@@ -114,17 +118,87 @@ impl RouteInfo {
     }
 }
 
+/// A number that routes have in common which differ in their prefixes only, in place of the route
+/// for packets that need to know no more: it is a unicast route, the only one of its prefix, with
+/// one next hop, and the same for all packets to a destination.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RouteNumber(u32);
+
+impl RouteNumber {
+    /// There is no route.
+    pub(crate) const NO_ROUTE: RouteNumber = RouteNumber(0);
+    /// There is no number: no route, or another than described here.
+    pub const NONE: RouteNumber = RouteNumber(u32::MAX);
+
+    /// The number of a route.
+    #[inline]
+    pub fn get(self) -> Option<u32> {
+        (!matches!(self, Self::NO_ROUTE | Self::NONE)).then_some(self.0)
+    }
+}
+
+/// A [`RouteInfo`] that routes share, with a number of its own.
+#[derive(Debug)]
+pub struct SharedRouteInfo {
+    number: RouteNumber,
+    info: RouteInfo,
+}
+
+impl SharedRouteInfo {
+    /// Gives it a number that nothing else in this process has, as long as there are any.
+    pub fn new(info: RouteInfo) -> Self {
+        static LAST: AtomicU32 = AtomicU32::new(0);
+        let next = |last: u32| last.checked_add(1).filter(|next| *next != u32::MAX);
+        let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let number = last.map_or(RouteNumber::NONE, |last| RouteNumber(last + 1));
+        SharedRouteInfo { number, info }
+    }
+
+    /// The number.
+    pub fn number(&self) -> RouteNumber {
+        self.number
+    }
+}
+
+impl Deref for SharedRouteInfo {
+    type Target = RouteInfo;
+
+    fn deref(&self) -> &RouteInfo {
+        &self.info
+    }
+}
+
+impl PartialEq for SharedRouteInfo {
+    fn eq(&self, other: &Self) -> bool {
+        self.info == other.info
+    }
+}
+
+impl Eq for SharedRouteInfo {}
+
+impl Hash for SharedRouteInfo {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.info.hash(state);
+    }
+}
+
+impl Borrow<RouteInfo> for Arc<SharedRouteInfo> {
+    fn borrow(&self) -> &RouteInfo {
+        self
+    }
+}
+
 /// Keeps one copy of what many routes have in common.
 #[derive(Clone, Debug, Default)]
-pub struct RouteInfos(QuickSet<Arc<RouteInfo>>);
+pub struct RouteInfos(QuickSet<Arc<SharedRouteInfo>>);
 
 impl RouteInfos {
     /// The copy of this one.
-    pub fn share(&mut self, info: RouteInfo) -> Arc<RouteInfo> {
+    pub fn share(&mut self, info: RouteInfo) -> Arc<SharedRouteInfo> {
         if let Some(there) = self.0.get(&info) {
             return there.clone();
         }
-        let info = Arc::new(info);
+        let info = Arc::new(SharedRouteInfo::new(info));
         self.0.insert(info.clone());
         info
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::fib::{Entry, Fib};
 use crate::key::Key;
-use crate::{Route, RouteInfo, TABLE_LOCAL, TABLE_MAIN};
+use crate::{Route, RouteInfo, SharedRouteInfo, TABLE_LOCAL, TABLE_MAIN};
 
 /// The tables of one family, each in its [`Fib`].
 #[derive(Clone, Debug)]
@@ -81,14 +81,14 @@ impl<K: Key> Tables<K> {
     /// The route with the longest prefix around an address, in the first of some tables that has
     /// one. With a link (not 0) only routes by that link count.
     pub(crate) fn longest(&self, tables: &[u32], address: K, oif: u32) -> Option<&RouteInfo> {
-        let by_link = |info: &&Arc<RouteInfo>| oif == 0 || info.is_by(oif);
+        let by_link = |info: &&Arc<SharedRouteInfo>| oif == 0 || info.is_by(oif);
         tables.iter().filter_map(|&table| self.fib(table)).find_map(|fib| {
             let mut found = fib.longest(address);
             loop {
                 let len = found.len()?;
                 let routes = found.routes().map(|(_, info)| info).filter(by_link);
                 if let Some(best) = routes.max_by_key(|info| Reverse(info.metric)) {
-                    return Some(&**best);
+                    return Some(&***best);
                 }
                 found = fib.shorter(address, len);
             }

@@ -2,8 +2,6 @@
 
 //! Routes (`RTM_NEWROUTE`, `<linux/rtnetlink.h>`).
 
-use std::sync::Arc;
-
 use penstock_net::{Nexthop, Route, RouteInfo, RouteInfos, RouteType, Scope};
 
 use crate::message::{Attributes, Message, address, number};
@@ -57,7 +55,7 @@ pub(crate) struct Told {
 
 impl Told {
     /// With the ways of its object, if it has one; `None` if there is no way.
-    pub(crate) fn with(&self, objects: &Objects) -> Option<Route> {
+    pub(crate) fn with(&self, objects: &Objects, infos: &mut RouteInfos) -> Option<Route> {
         let Told { route, object: Some(object) } = self else { return Some(self.route.clone()) };
         let ways = objects.ways(*object).unwrap_or_else(|| {
             // It is gone by now, which will be told.
@@ -65,7 +63,7 @@ impl Told {
         });
         (!ways.is_empty()).then(|| {
             let info = RouteInfo { nexthops: ways, ..RouteInfo::clone(&route.info) };
-            Route { info: Arc::new(info), ..route.clone() }
+            Route { info: infos.share(info), ..route.clone() }
         })
     }
 }

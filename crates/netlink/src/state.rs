@@ -156,8 +156,10 @@ impl State {
                 bridge.ports = own.map(|(_, port)| *port).collect();
             }
         }
-        let routes =
-            |all: &[Told]| all.iter().filter_map(|told| told.with(&self.nexthops)).collect();
+        let mut infos = self.infos.clone();
+        let mut routes = |all: &[Told]| {
+            all.iter().filter_map(|told| told.with(&self.nexthops, &mut infos)).collect()
+        };
         Network::from_kernel(KernelState {
             links,
             routes4: routes(&self.routes4),

@@ -43,7 +43,6 @@ pub mod gso;
 pub mod layout;
 mod meta;
 mod packet;
-mod prefetch;
 mod transport;
 
 pub use dissect::{TruncatedTag, packet_type};
@@ -51,7 +50,6 @@ pub use frame::Frame;
 pub use gso::{Gso, GsoKind};
 pub use meta::{Bridged, Ct, CtInfo, Meta, PacketType, VlanTag};
 pub use packet::{HEADROOM, Packet};
-pub use prefetch::prefetch;
 pub use transport::{
     Transport, ipv4_transport, ipv4_transport_checked, ipv6_transport, ipv6_transport_checked,
 };

@@ -142,6 +142,22 @@ impl Packet {
         self.meta.protocol = protocol;
     }
 
+    /// Takes in an Ethernet frame without tag that leaves again at once, with another link header.
+    /// The metadata stays as it is. The frame must have at least a link header.
+    #[inline(always)]
+    pub fn forward(&mut self, frame: &[u8], header: &[u8; 14]) {
+        const LINK: usize = 14;
+        let need = HEADROOM + frame.len();
+        self.buffer.grow(need);
+        copy_frame(&mut self.buffer[HEADROOM..need], frame);
+        self.buffer[HEADROOM..HEADROOM + LINK].copy_from_slice(header);
+        self.link = HEADROOM;
+        self.data = HEADROOM;
+        self.network = HEADROOM + LINK;
+        self.end = need;
+        self.has_link = true;
+    }
+
     /// The whole frame from the link header on, without a tag held in [`Meta::vlan`].
     #[inline]
     pub fn frame(&self) -> &[u8] {

@@ -10,7 +10,7 @@
 //! The table is as large as the most connections need from the beginning, but memory is only taken
 //! where something was stored, so it never has to be rebuilt while packets wait.
 
-use penstock_packet::prefetch;
+use penstock_wire::cache::prefetch;
 
 use crate::Direction;
 

@@ -138,10 +138,10 @@ impl Store {
     #[inline(always)]
     pub fn prefetch(&self, n: u32, reply: bool) {
         if let Some(e) = self.entries.get(n as usize) {
-            penstock_packet::prefetch(e);
-            penstock_packet::prefetch(&e.proto);
+            penstock_wire::cache::prefetch(e);
+            penstock_wire::cache::prefetch(&e.proto);
             if reply {
-                penstock_packet::prefetch(&e.reply);
+                penstock_wire::cache::prefetch(&e.reply);
             }
         }
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use penstock_conntrack::{OwnerLookup, PacketOwner, Shared};
 use penstock_io::device::BURST;
 use penstock_net::Network;
-use penstock_packet::prefetch;
+use penstock_wire::cache::prefetch;
 use penstock_wire::frame::{Around, ip_packet};
 
 use crate::requests::Request;

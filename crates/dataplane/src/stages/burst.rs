@@ -14,8 +14,9 @@
 //! early ingress.
 
 use penstock_jit::PackedDecision;
-use penstock_packet::{Frame, Packet, prefetch};
+use penstock_packet::{Frame, Packet};
 use penstock_program::{Context, Family, Hook};
+use penstock_wire::cache::prefetch;
 
 use crate::course::Course;
 use crate::hook_result::HookResult;
@@ -25,7 +26,7 @@ use crate::reason::{DropEvent, DropReason};
 use crate::sink::Sink;
 use crate::stages::fast_path::{FastPath, ParsedFrame};
 use crate::stages::ingress_batch::IngressBatch;
-use crate::stages::prefetcher::Prefetcher;
+use crate::stages::prefetcher::{Ahead, Prefetcher};
 use crate::worker::Worker;
 
 /// Time between the first and the last frame of a burst at most, in nanoseconds: what is far apart
@@ -64,6 +65,8 @@ pub(crate) fn gather<'f>(
 pub(crate) struct Packets {
     /// For the one that is being worked on.
     pub(crate) one: Packet,
+    /// For one that no hook sees.
+    pub(crate) plain: Packet,
     pub(crate) prefetcher: Prefetcher,
     /// For those that pass ingress together.
     several: Box<[Packet]>,
@@ -75,7 +78,8 @@ impl Default for Packets {
     fn default() -> Self {
         let prefetcher = Prefetcher::default();
         let several = (0..TOGETHER).map(|_| Packet::new()).collect();
-        Packets { one: Packet::new(), prefetcher, several, unknown: Packet::new() }
+        let [one, plain, unknown] = [(); 3].map(|()| Packet::new());
+        Packets { one, plain, prefetcher, several, unknown }
     }
 }
 
@@ -111,37 +115,38 @@ impl<'a, S: Sink> Worker<'a, S> {
                 }
                 continue;
             }
+            let Packets { one, plain, prefetcher, .. } = packets;
+            self.prefetch_ahead(first, left, frames, unfiltered, prefetcher);
             left.next();
-            let Packets { one, prefetcher, .. } = packets;
-            self.prefetch_ahead(first, frames, unfiltered, prefetcher);
             match (prefetcher.headers(first), unfiltered) {
                 (Some((headers, lookup)), Some(fast_path)) => {
                     if self.is_due(frame.time) {
                         self.pass_time(frame.time);
                     }
-                    let parsed = ParsedFrame { frame, headers, lookup, ingress_batch: None };
-                    self.take_fast_path(fast_path, &parsed, one);
-                    self.drain();
+                    let route = prefetcher.route(first);
+                    let parsed = ParsedFrame { frame, headers, lookup, route, ingress_batch: None };
+                    if !(fast_path.plain && self.forward_plain(fast_path, &parsed, plain)) {
+                        self.take_fast_path(fast_path, &parsed, one);
+                        self.drain();
+                    }
                 }
                 _ => self.frame(frame, one),
             }
         }
     }
 
+    /// It is the turn of a frame, and later that of others among `wanted`.
     #[inline]
     pub(crate) fn prefetch_ahead(
         &self,
         turn: usize,
+        wanted: PendingFrames,
         frames: &[Frame<'_>],
         fast_path: Option<&FastPath<'_>>,
         prefetcher: &mut Prefetcher,
     ) {
-        prefetcher.reach(
-            turn,
-            frames,
-            fast_path,
-            self.hooks.tracks().then_some(&self.state.conntrack),
-        );
+        let conntrack = self.hooks.tracks().then_some(&self.state.conntrack);
+        prefetcher.reach(turn, || Ahead { frames, wanted, fast_path, conntrack, net: self.net });
     }
 
     /// One frame, and all that follows from it.
@@ -211,6 +216,8 @@ impl<'a, S: Sink> Worker<'a, S> {
             return;
         }
         self.state.counters.received += taken as u64;
+        let passing = numbers.iter().zip(&decisions).take(taken).filter(|(_, d)| d.is_pass());
+        let accepted = passing.fold(PendingFrames::NONE, |all, (number, _)| all.with(*number));
         let mut quiet = !self.is_due(latest);
         // Mostly it is the same rule that drops them.
         let (mut by, mut drop) = (None, DropEvent { reason: DropReason::Rule, place: None });
@@ -232,7 +239,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                 HookResult::Dropped if quiet => continue,
                 HookResult::Dropped | HookResult::Stolen | HookResult::Queue { .. } => {}
                 HookResult::Accept => {
-                    self.prefetch_ahead(number, frames, None, prefetcher);
+                    self.prefetch_ahead(number, accepted, frames, None, prefetcher);
                     self.pass_up_after_ingress(packet);
                 }
             }

@@ -9,11 +9,9 @@
 //! begins a connection, a rule keeps it, its way was not asked for before, …) it continues from
 //! that step in the normal way.
 
-use std::net::IpAddr;
-
 use penstock_conntrack::{Conntrack, TupleLookup};
 use penstock_jit::{self as jit, Head};
-use penstock_net::Mac;
+use penstock_net::{Mac, RouteNumber};
 use penstock_packet::{Frame, Packet, Transport};
 use penstock_program::{Context, Family, Hook};
 use penstock_wire::checksum::Sum;
@@ -23,10 +21,8 @@ use crate::addresses;
 use crate::course::{Course, Next};
 use crate::hook_result::HookResult;
 use crate::hooks::{BuiltIn, HookList, Hooks, Protocol};
-use crate::link_header::put_ethernet;
 use crate::plain_frame::{self, PlainFrame};
 use crate::route::{Route, priority_of_tos};
-use crate::route_cache::CachedRoute;
 use crate::sink::Sink;
 use crate::stages::ingress_batch::IngressBatch;
 use crate::worker::Worker;
@@ -34,12 +30,14 @@ use crate::worker::Worker;
 /// What frames of a device pass that take the fast path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FastPath<'a> {
-    device: u32,
+    pub(crate) device: u32,
     address: Mac,
     /// The address as [`PlainFrame`] has it.
     receiver: u64,
     /// There are rules at ingress: only frames that have passed them go this way.
     pub(crate) filtered: bool,
+    /// No hook sees packets of IPv4 before egress, and nothing else does.
+    pub(crate) plain: bool,
     /// The hooks of IPv4, and those of IPv6, unless that is off on the device.
     v4: FamilyHooks<'a>,
     v6: Option<FamilyHooks<'a>>,
@@ -57,6 +55,8 @@ struct FamilyHooks<'a> {
     forward: &'a HookList,
     /// Nothing on the way can change a header that says where the next one is.
     untouched: bool,
+    /// Nothing on the way sees a packet that is no fragment.
+    empty: bool,
 }
 
 impl<'a> FamilyHooks<'a> {
@@ -66,7 +66,10 @@ impl<'a> FamilyHooks<'a> {
         let forward = hooks.list(protocol, Hook::Forward);
         let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
         let untouched = forward.is_empty() && keeps(before) && keeps(after);
-        FamilyHooks { before, after, forward, untouched }
+        let does = |built_in: BuiltIn| built_in.tracks || built_in.translates || built_in.confirms;
+        let empty = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !does(stages));
+        let empty = forward.is_empty() && empty(before) && empty(after);
+        FamilyHooks { before, after, forward, untouched, empty }
     }
 }
 
@@ -93,26 +96,21 @@ pub(crate) struct ParsedHeaders {
     /// It is of IPv6.
     pub(crate) v6: bool,
     /// Addresses of IPv4.
-    src: u32,
-    dst: u32,
+    pub(crate) src: u32,
+    pub(crate) dst: u32,
     /// Length of the packet.
-    len: u16,
+    pub(crate) len: u16,
     protocol: u8,
-    tos: u8,
+    pub(crate) tos: u8,
     /// It is known that it passes egress ([`FastPath::egress_precheck`]).
     pub(crate) egress_prechecked: bool,
 }
 
 impl ParsedHeaders {
     /// Reads a frame. `None` if it is not for the fast path: addressed to another host, not plain
-    /// ([`PlainFrame`]), or with a wrong checksum in its header. Otherwise `head` is its headers,
-    /// if it is of IPv4.
+    /// ([`PlainFrame`]), or with a wrong checksum in its header.
     #[inline(always)]
-    pub(crate) fn read<'f>(
-        frame: &Frame<'f>,
-        fast_path: &FastPath<'_>,
-        head: &mut &'f Head,
-    ) -> Option<ParsedHeaders> {
+    pub(crate) fn read(frame: &Frame<'_>, fast_path: &FastPath<'_>) -> Option<ParsedHeaders> {
         let plain = PlainFrame::read(frame.bytes)
             .filter(|plain| frame.device == fast_path.device && plain.is_to(fast_path.receiver));
         let Some(plain) = plain else { return ParsedHeaders::read6(frame, fast_path) };
@@ -122,7 +120,6 @@ impl ParsedHeaders {
         if !sum.is_valid() {
             return None;
         }
-        *head = h;
         let (src, dst) = plain.addresses();
         Some(ParsedHeaders {
             src,
@@ -168,6 +165,19 @@ impl ParsedHeaders {
         })
     }
 
+    /// Whether the packet is known to pass egress of a device.
+    #[inline(always)]
+    pub(crate) fn passes_egress(&self, fast_path: &FastPath<'_>, device: u32) -> bool {
+        self.egress_prechecked
+            && fast_path.egress_precheck.is_some_and(|precheck| precheck.device == device)
+    }
+
+    /// The destination, of IPv4.
+    #[inline(always)]
+    pub(crate) fn destination(&self) -> u32 {
+        self.dst
+    }
+
     /// The connection lookup of a parsed frame, if that is its first step.
     #[inline(always)]
     pub(crate) fn seek(
@@ -191,6 +201,8 @@ pub(crate) struct ParsedFrame<'a> {
     pub(crate) headers: &'a ParsedHeaders,
     /// Where its connection is looked up, if that is what happens first.
     pub(crate) lookup: Option<&'a TupleLookup>,
+    /// The route to its destination.
+    pub(crate) route: RouteNumber,
     /// The ingress that it has passed, if there is any.
     pub(crate) ingress_batch: Option<&'a IngressBatch<'a>>,
 }
@@ -202,6 +214,17 @@ struct FastPacket<'a> {
     /// The hooks of its family.
     hooks: &'a FamilyHooks<'a>,
     headers: &'a ParsedHeaders,
+}
+
+/// Where a packet on the fast path goes.
+#[derive(Clone, Copy)]
+struct FastWay {
+    /// Where its adjacency is.
+    at: usize,
+    oif: u32,
+    mtu: u32,
+    /// The link header to leave with.
+    header: Option<[u8; ethernet::LEN]>,
 }
 
 /// What came of a packet at a hook.
@@ -236,12 +259,13 @@ impl<'a, S: Sink> Worker<'a, S> {
         let filtered = !hooks.ingress(device).is_empty();
         let egress_precheck = self.egress_precheck().filter(|_| v4.untouched);
         let (address, receiver) = (link.mac, plain_frame::receiver(link.mac.0));
-        Some(FastPath { egress_precheck, device, address, receiver, filtered, v4, v6 })
+        let plain = v4.empty && state.tc.is_none();
+        Some(FastPath { egress_precheck, device, address, receiver, filtered, plain, v4, v6 })
     }
 
     /// Code that says what passes egress of the device by which the last packet left.
     fn egress_precheck(&self) -> Option<EgressPrecheck<'a>> {
-        let device = self.state.routes.last_out;
+        let device = self.state.forwarding.last_out;
         let list = self.hooks.egress(device).code?;
         let code = self.code.filter(|code| code.has_egress_precheck(list))?;
         Some(EgressPrecheck { code, list, device })
@@ -281,7 +305,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         parsed: &ParsedFrame<'_>,
         packet: &mut Packet,
     ) {
-        let &ParsedFrame { frame, headers, lookup, ingress_batch } = parsed;
+        let &ParsedFrame { frame, headers, lookup, route, ingress_batch } = parsed;
         let Some(hooks) = fast_path.hooks(SIX) else { return };
         let fast = FastPacket { fast_path, hooks, headers };
         let len = ethernet::LEN + usize::from(headers.len);
@@ -320,10 +344,22 @@ impl<'a, S: Sink> Worker<'a, S> {
         let step = self.fast_prerouting::<SIX>(hooks, packet);
         match (step, SIX) {
             (Step::Ended, _) => {}
-            (Step::On | Step::Translated, true) => self.fast_forward6(fast, packet),
-            (Step::On, false) => self.fast_forward4(fast, (headers.src, headers.dst), packet),
+            (Step::On, true) => self.fast_forward6(fast, route, packet),
+            (Step::On, false) => {
+                self.fast_forward4(fast, (headers.src, headers.dst), route, packet);
+            }
+            (Step::Translated, true) => match addresses::of6(packet) {
+                Some((_, dst)) => {
+                    let route = self.net.route_number6(dst);
+                    self.fast_forward6(fast, route, packet);
+                }
+                None => self.continue_at(Next::Ip6Route, packet, None),
+            },
             (Step::Translated, false) => match addresses::of4(packet) {
-                Some(addresses) => self.fast_forward4(fast, addresses, packet),
+                Some((src, dst)) => {
+                    let route = self.net.route_number4(dst);
+                    self.fast_forward4(fast, (src, dst), route, packet);
+                }
                 None => self.continue_at(Next::Ip4Route, packet, None),
             },
         }
@@ -345,8 +381,8 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// A packet of IPv4 that needs more continues after its routing decision.
     #[cold]
-    fn continue_routed4(&mut self, packet: &mut Packet, to: Route) {
-        let mut course = Course::to(to);
+    fn continue_routed4(&mut self, packet: &mut Packet, route: Option<Route>) {
+        let mut course = Course { route, ..Course::default() };
         let next = self.ip4_routed(packet, &mut course, false);
         self.run(next, packet, &mut course);
     }
@@ -390,15 +426,22 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// From the routing decision of IPv4 on.
     #[inline(always)]
-    fn fast_forward4(&mut self, fast: FastPacket<'_>, (src, dst): (u32, u32), packet: &mut Packet) {
+    fn fast_forward4(
+        &mut self,
+        fast: FastPacket<'_>,
+        (src, dst): (u32, u32),
+        route: RouteNumber,
+        packet: &mut Packet,
+    ) {
         let FastPacket { fast_path, headers, .. } = fast;
         let usual = self.ip4_usual_source(fast_path.device, src);
-        let known = self.known_way4(fast_path.device, dst);
-        let Some(&CachedRoute { to, mtu, .. }) = known.filter(|_| usual) else {
+        let known = self.adjacency4(fast_path.device, dst, route).filter(|_| usual);
+        let Some((at, &to)) = known.and_then(|at| Some((at, self.state.forwarding.v4.get(at)?)))
+        else {
             return self.continue_unknown4(packet);
         };
-        let too_long = usize::from(headers.len) > mtu;
-        if to.local || to.redirect || too_long {
+        if u32::from(headers.len) > to.mtu {
+            let to = self.state.forwarding.v4.route(at, fast_path.device);
             return self.continue_routed4(packet, to);
         }
         packet.meta.realm = to.realm;
@@ -409,21 +452,24 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
         packet.meta.priority = priority_of_tos(headers.tos);
         packet.meta.oif = to.oif;
-        self.fast_after_route::<false>(fast, packet, &to, mtu);
+        let way = FastWay { at, oif: to.oif, mtu: to.mtu, header: to.header().copied() };
+        self.fast_after_route::<false>(fast, packet, &way);
     }
 
     /// From the routing decision of IPv6 on.
     #[inline(always)]
-    fn fast_forward6(&mut self, fast: FastPacket<'_>, packet: &mut Packet) {
+    fn fast_forward6(&mut self, fast: FastPacket<'_>, route: RouteNumber, packet: &mut Packet) {
         let FastPacket { fast_path, headers, .. } = fast;
         let addresses = addresses::of6(packet);
-        let known = addresses.and_then(|(_, dst)| self.known_way6(fast_path.device, dst));
-        let Some(&CachedRoute { to, mtu, .. }) = known else {
+        let known = addresses.and_then(|(_, dst)| self.adjacency6(dst, route));
+        let Some((at, &to)) = known.and_then(|at| Some((at, self.state.forwarding.v6.get(at)?)))
+        else {
             return self.continue_at(Next::Ip6Route, packet, None);
         };
         let unusual = addresses.is_none_or(|(src, _)| !addresses::is_usual_source(src));
-        if to.oif == to.iif || unusual || usize::from(headers.len) > mtu {
-            return self.continue_at(Next::Ip6Route, packet, Some(to));
+        if to.oif == fast_path.device || unusual || u32::from(headers.len) > to.mtu {
+            let to = self.state.forwarding.v6.route(at, fast_path.device);
+            return self.continue_at(Next::Ip6Route, packet, to);
         }
         packet.meta.realm = to.realm;
         packet.meta.route = Some(to.oif);
@@ -432,7 +478,15 @@ impl<'a, S: Sink> Worker<'a, S> {
             h.decrement_hop_limit();
         }
         packet.meta.oif = to.oif;
-        self.fast_after_route::<true>(fast, packet, &to, mtu);
+        let way = FastWay { at, oif: to.oif, mtu: to.mtu, header: to.header().copied() };
+        self.fast_after_route::<true>(fast, packet, &way);
+    }
+
+    /// The route of a way, for stages that need all of it.
+    #[inline(never)]
+    fn route_of<const SIX: bool>(&self, way: &FastWay, packet: &Packet) -> Option<Route> {
+        let (known, iif) = (&self.state.forwarding, packet.meta.iif);
+        if SIX { known.v6.route(way.at, iif) } else { known.v4.route(way.at, iif) }
     }
 
     /// `forward` and `postrouting`.
@@ -441,15 +495,15 @@ impl<'a, S: Sink> Worker<'a, S> {
         &mut self,
         fast: FastPacket<'_>,
         packet: &mut Packet,
-        to: &Route,
-        mtu: usize,
+        way: &FastWay,
     ) {
         let hooks = fast.hooks;
-        if !self.fast_forward_hook::<SIX>(hooks.forward, packet, to) {
+        if !self.fast_forward_hook::<SIX>(hooks.forward, packet, way) {
             return;
         }
         let Some(after) = hooks.after else {
-            return self.continue_at(Next::postrouting(protocol_of(SIX)), packet, Some(*to));
+            let to = self.route_of::<SIX>(way, packet);
+            return self.continue_at(Next::postrouting(protocol_of(SIX)), packet, to);
         };
         if after.translates && self.fast_nat::<SIX>(Hook::Postrouting, packet) == Step::Ended {
             return;
@@ -458,7 +512,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if !settled && self.confirm(packet) != HookResult::Accept {
             return;
         }
-        self.fast_out::<SIX>(fast, packet, to, mtu);
+        self.fast_out::<SIX>(fast, packet, way);
     }
 
     /// `forward`. Whether the packet continues.
@@ -467,7 +521,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         &mut self,
         list: &HookList,
         packet: &mut Packet,
-        to: &Route,
+        way: &FastWay,
     ) -> bool {
         if list.is_empty() {
             return true;
@@ -476,11 +530,14 @@ impl<'a, S: Sink> Worker<'a, S> {
             Some(decision) if decision.is_pass() => true,
             Some(decision) => {
                 let context = Context { family: family_of(SIX), hook: Hook::Forward };
-                let mut course = Course::at_hook(Some(*to), after_forward(SIX));
+                let mut course =
+                    Course::at_hook(self.route_of::<SIX>(way, packet), after_forward(SIX));
                 self.carry_out(decision, list, context, packet, &mut course) == HookResult::Accept
             }
             None => {
-                let (mut course, next) = (Course::to(*to), after_forward(SIX));
+                let mut course =
+                    Course { route: self.route_of::<SIX>(way, packet), ..Course::default() };
+                let next = after_forward(SIX);
                 self.hook(protocol_of(SIX), Hook::Forward, packet, &mut course, next) == next
             }
         }
@@ -492,42 +549,31 @@ impl<'a, S: Sink> Worker<'a, S> {
         &mut self,
         fast: FastPacket<'_>,
         packet: &mut Packet,
-        to: &Route,
-        mtu: usize,
+        way: &FastWay,
     ) {
         let FastPacket { fast_path, hooks, headers } = fast;
-        let link = self.net.link(to.oif).filter(|link| link.up && link.is_wire());
-        let link =
-            link.filter(|link| !self.state.taps.has(link.index) && packet.network().len() <= mtu);
-        let neighbour = link.and_then(|link| match (to.gateway, SIX) {
-            (None, false) => self.neighbour4(link, addresses::of4(packet)?.1),
-            (None, true) => self.neighbour6(link, addresses::of6(packet)?.1),
-            (Some(IpAddr::V4(gateway)), _) => self.neighbour4(link, gateway.into()),
-            (Some(IpAddr::V6(gateway)), _) => self.neighbour6(link, gateway.into()),
-        });
-        let (Some(neighbour), Some(link)) = (neighbour, link) else {
+        let link = self.net.link(way.oif).filter(|link| !self.state.taps.has(link.index));
+        let link = link.filter(|_| packet.network().len() <= way.mtu as usize);
+        let (Some(header), Some(link)) = (&way.header, link) else {
             let next = if SIX { Next::Ip6Finish } else { Next::Ip4Finish };
-            return self.continue_at(next, packet, Some(*to));
+            let to = self.route_of::<SIX>(way, packet);
+            return self.continue_at(next, packet, to);
         };
         packet.meta.protocol = if SIX { ethernet::IPV6 } else { ethernet::IPV4 };
         packet.meta.vlan = None;
-        put_ethernet(packet, neighbour, link.mac);
+        packet.put_link(ethernet::LEN).copy_from_slice(header);
         packet.data_at_link();
         packet.meta.iif = 0;
         packet.meta.oif = link.index;
-        let prechecked = headers.egress_prechecked
-            && fast_path
-                .egress_precheck
-                .is_some_and(|egress_precheck| egress_precheck.device == link.index);
         let sees = self.state.tc.as_mut().is_none_or(|tc| tc.egress_sees());
-        if prechecked && sees {
+        if sees && headers.passes_egress(fast_path, link.index) {
             if packet.meta.trace_id == 0 {
                 packet.meta.trace_id = self.next_trace_id();
             }
         } else if sees {
             let egress = self.hooks.egress(link.index);
             if !egress.is_empty() {
-                self.state.routes.last_out = link.index;
+                self.state.forwarding.last_out = link.index;
                 if !self.fast_egress(hooks, egress, packet) {
                     return;
                 }

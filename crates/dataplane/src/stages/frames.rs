@@ -47,6 +47,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
         *left = left.without_next(these.len());
         let decisions = &decisions[..these.len()];
+        let passing = decisions.iter().enumerate().filter(|(_, decision)| decision.is_pass());
+        let passing = passing.fold(PendingFrames::NONE, |all, (at, _)| all.with(first + at));
         let latest = these.iter().fold(0, |latest, frame| latest.max(frame.time));
         let mut quiet = !self.is_due(latest);
         let mut at = 0;
@@ -66,11 +68,13 @@ impl<'a, S: Sink> Worker<'a, S> {
                     self.pass_time(frame.time);
                 }
                 if decision.is_pass() {
-                    self.prefetch_ahead(first + at, frames, fast_path, prefetcher);
+                    self.prefetch_ahead(first + at, passing, frames, fast_path, prefetcher);
                     match (prefetcher.headers(first + at), fast_path) {
                         (Some((headers, lookup)), Some(fast_path)) => {
                             let ingress_batch = Some(batch);
-                            let parsed = ParsedFrame { frame, headers, lookup, ingress_batch };
+                            let route = prefetcher.route(first + at);
+                            let parsed =
+                                ParsedFrame { frame, headers, lookup, route, ingress_batch };
                             self.take_fast_path(fast_path, &parsed, one);
                         }
                         _ => self.frame_after_ingress(frame, batch, one),

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use penstock_net::{Devconf, Flow4, LOOPBACK, Link, NoRoute, RouteType};
+use penstock_net::{Devconf, Flow4, LOOPBACK, Link, NoRoute, RouteNumber, RouteType};
 use penstock_packet::{Packet, PacketType};
 use penstock_program::Hook;
 use penstock_wire::ipv4::{self, InputError};
@@ -15,16 +15,17 @@ use penstock_xfrm::Direction;
 
 use crate::addresses;
 use crate::addresses::ip4;
+use crate::adjacencies::Way;
 use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::reassembly::User;
 use crate::route::{Route, Routed, priority_of_tos};
-use crate::route_cache::CachedRoute;
 use crate::settings::SECOND;
 use crate::sink::Sink;
 use crate::stages::icmp4::Options;
 use crate::stages::options4::has_way_to_go;
+use crate::stages::path_mtu::mapped;
 use crate::stages::validate_source::Journey;
 use crate::worker::Worker;
 
@@ -123,29 +124,27 @@ impl<S: Sink> Worker<'_, S> {
     #[inline]
     fn ip4_cached_route(&mut self, packet: &Packet) -> Option<Route> {
         let (saddr, daddr) = addresses::of4(packet)?;
-        let to = self.known_way4(packet.meta.iif, daddr)?.to;
-        self.ip4_usual_source(packet.meta.iif, saddr).then_some(to)
+        let iif = packet.meta.iif;
+        let at = self.adjacency4(iif, daddr, self.net.route_number4(daddr))?;
+        let to = self.state.forwarding.v4.route(at, iif)?;
+        self.ip4_usual_source(iif, saddr).then_some(to)
     }
 
-    /// The way to an address for what came in by a device, if it is known from other packets to the
-    /// address, or by the same route.
+    /// The adjacency of packets that came in by a device, by the number of the route to their
+    /// destination; `None` where more has to be asked, or it is not known yet.
     #[inline(always)]
-    pub(super) fn known_way4(&mut self, iif: u32, daddr: u32) -> Option<&CachedRoute<u32>> {
-        let at = match self.state.routes.v4.find(iif, daddr) {
-            Some(at) => at,
-            None => self.way_over_gateway4(iif, daddr)?,
-        };
-        self.state.routes.v4.way(at)
-    }
-
-    #[inline(never)]
-    fn way_over_gateway4(&mut self, iif: u32, daddr: u32) -> Option<usize> {
+    pub(super) fn adjacency4(&self, iif: u32, daddr: u32, number: RouteNumber) -> Option<usize> {
+        if !addresses::is_usual_destination4(daddr) || self.net.custom4() {
+            return None;
+        }
         // What was learned of a path is about one destination.
-        let usual = addresses::is_usual_destination4(daddr)
-            && self.state.path_mtus.is_empty()
-            && !self.net.custom4();
-        let route = self.net.gateway_route4(daddr).filter(|_| usual)?;
-        self.state.routes.v4.over_gateway(route, iif, daddr)
+        if self.state.path_mtus.may_know(mapped(daddr)) {
+            return None;
+        }
+        let known = &self.state.forwarding.v4;
+        let at = known.find(number, daddr)?;
+        // On the same device the source decides whether the sender gets a redirect.
+        known.get(at).is_some_and(|found| found.oif != iif).then_some(at)
     }
 
     /// Decides, and remembers the route if it is the same for other packets.
@@ -169,22 +168,31 @@ impl<S: Sink> Worker<'_, S> {
             Routed::Refused(why) => return self.end(why, packet),
         };
         if let Some((saddr, daddr)) = addresses::of4(packet)
-            // On the same device the source decides whether the sender gets a redirect.
-            && to.kind == RouteType::Unicast && !to.local && to.oif != to.iif
-            && !self.net.custom4() && self.net.depends_on_destination4(daddr)
+            && to.kind == RouteType::Unicast
+            && !to.local
+            && to.oif != to.iif
+            && !self.net.custom4()
             && !self.is_held_to_path4(&to, daddr)
         {
-            let mtu = self.mtu(&to);
             self.ip4_remember_source(packet, saddr);
-            self.state.routes.v4.remember_way(daddr, &to, mtu);
-            if to.gateway.is_some()
-                && let Some(route) = self.net.gateway_route4(daddr)
-            {
-                self.state.routes.v4.remember_gateway(route, daddr, &to, mtu);
-            }
+            self.remember_way4(daddr, &to);
         }
         course.route = Some(to);
         self.ip4_routed(packet, course, false)
+    }
+
+    /// Remembers a way for the next packets by its route.
+    fn remember_way4(&mut self, daddr: u32, to: &Route) {
+        let number = self.net.route_number4(daddr);
+        let next = to.gateway.unwrap_or(ip4(daddr).into());
+        let way = Way {
+            number,
+            destination: daddr,
+            to,
+            mtu: self.mtu(to),
+            neighbour: self.wire_neighbour(to.oif, next),
+        };
+        self.state.forwarding.v4.insert(&way);
     }
 
     /// Checks and fills in options (`ip_rcv_options()`). `None` if the packet was dropped.

@@ -3,7 +3,7 @@
 //! IPv6 from reception to delivery or forwarding (`ip6_rcv_core()`, `ip6_route_input()`,
 //! `ip6_forward()`).
 
-use penstock_net::{Devconf, Flow6, NoRoute, RouteType};
+use penstock_net::{Devconf, Flow6, NoRoute, RouteNumber, RouteType};
 use penstock_packet::{Packet, PacketType};
 use penstock_program::Hook;
 use penstock_wire::ipv6::{self, InputError};
@@ -12,11 +12,11 @@ use penstock_wire::{icmpv6, protocol};
 use penstock_xfrm::Direction;
 
 use crate::addresses;
+use crate::adjacencies::Way;
 use crate::course::{Course, Next};
 use crate::hooks::Protocol;
 use crate::reason::DropReason;
 use crate::route::Route;
-use crate::route_cache::CachedRoute;
 use crate::sink::Sink;
 use crate::worker::Worker;
 
@@ -106,26 +106,20 @@ impl<S: Sink> Worker<'_, S> {
     #[inline]
     fn ip6_cached_route(&mut self, packet: &Packet) -> Option<Route> {
         let (_, daddr) = addresses::of6(packet)?;
-        self.known_way6(packet.meta.iif, daddr).map(|known| known.to)
+        let iif = packet.meta.iif;
+        let at = self.adjacency6(daddr, self.net.route_number6(daddr))?;
+        self.state.forwarding.v6.route(at, iif)
     }
 
-    /// The way to an address for what came in by a device, if it is known from other packets to the
-    /// address, or by the same route.
+    /// The adjacency of packets by the number of the route to their destination; `None` where more
+    /// has to be asked, or it is not known yet.
     #[inline(always)]
-    pub(super) fn known_way6(&mut self, iif: u32, daddr: u128) -> Option<&CachedRoute<u128>> {
-        let at = match self.state.routes.v6.find(iif, daddr) {
-            Some(at) => at,
-            None => self.way_over_gateway6(iif, daddr)?,
-        };
-        self.state.routes.v6.way(at)
-    }
-
-    #[inline(never)]
-    fn way_over_gateway6(&mut self, iif: u32, daddr: u128) -> Option<usize> {
+    pub(super) fn adjacency6(&self, daddr: u128, number: RouteNumber) -> Option<usize> {
         // What was learned of a path is about one destination.
-        let usual = !addresses::needs_device(daddr) && self.state.path_mtus.is_empty();
-        let route = self.net.gateway_route6(daddr).filter(|_| usual)?;
-        self.state.routes.v6.over_gateway(route, iif, daddr)
+        if addresses::needs_device(daddr) || self.state.path_mtus.may_know(daddr) {
+            return None;
+        }
+        self.state.forwarding.v6.find(number, daddr)
     }
 
     /// Decides, and remembers the route if it is the same for other packets.
@@ -136,18 +130,25 @@ impl<S: Sink> Worker<'_, S> {
             && to.kind == RouteType::Unicast
             && !to.local
             && !addresses::needs_device(daddr)
-            && self.net.depends_on_destination6(daddr, to.iif)
             && !self.is_held_to_path6(&to, daddr)
         {
-            let mtu = self.mtu6(&to);
-            self.state.routes.v6.remember_way(daddr, &to, mtu);
-            if to.gateway.is_some()
-                && let Some(route) = self.net.gateway_route6(daddr)
-            {
-                self.state.routes.v6.remember_gateway(route, daddr, &to, mtu);
-            }
+            self.remember_way6(daddr, &to);
         }
         Ok(to)
+    }
+
+    /// Remembers a way for the next packets by its route.
+    fn remember_way6(&mut self, daddr: u128, to: &Route) {
+        let number = self.net.route_number6(daddr);
+        let next = to.gateway.unwrap_or(addresses::ip6(daddr).into());
+        let way = Way {
+            number,
+            destination: daddr,
+            to,
+            mtu: self.mtu6(to),
+            neighbour: self.wire_neighbour(to.oif, next),
+        };
+        self.state.forwarding.v6.insert(&way);
     }
 
     /// The routing decision for a packet that came in.

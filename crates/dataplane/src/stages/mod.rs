@@ -34,6 +34,7 @@ pub(crate) mod deliver;
 pub(crate) mod dup_fwd;
 pub(crate) mod fast_path;
 pub(crate) mod flow;
+pub(crate) mod forward_plain;
 pub(crate) mod frames;
 pub(crate) mod hook_env;
 pub(crate) mod host;

@@ -28,7 +28,8 @@ pub(crate) enum Learner {
 }
 
 /// An IPv4 destination as paths have it.
-fn mapped(address: u32) -> u128 {
+#[inline]
+pub(crate) fn mapped(address: u32) -> u128 {
     ip4(address).to_ipv6_mapped().into()
 }
 
@@ -145,7 +146,6 @@ impl<S: Sink> Worker<'_, S> {
     fn keep_path(&mut self, learner: Learner, path: Path, found: PathMtu) {
         if learner == Learner::Tunnel {
             self.state.path_mtus.enter(path, found);
-            self.forget_ways(path.destination);
             return;
         }
         let news = News { path, found, of_flows: learner == Learner::IcmpOfFlows };
@@ -168,19 +168,10 @@ impl<S: Sink> Worker<'_, S> {
         }
     }
 
-    /// Routes that were found before, and flows, may not go by what they knew.
+    /// Flows may not go by what they knew.
     fn heed_news(&mut self, news: &News) {
-        self.forget_ways(news.path.destination);
         if news.of_flows {
             self.state.flows.set_network(&mut self.state.conntrack);
-        }
-    }
-
-    fn forget_ways(&mut self, destination: u128) {
-        let devices = self.net.links().iter().map(|link| link.index);
-        match std::net::Ipv6Addr::from(destination).to_ipv4_mapped() {
-            Some(v4) => self.state.routes.v4.forget_ways(devices, v4.into()),
-            None => self.state.routes.v6.forget_ways(devices, destination),
         }
     }
 }

@@ -60,29 +60,7 @@ fn put_link(packet: &mut Packet, link: &Link, to: Mac, from: Mac) {
     }
 }
 
-impl<S: Sink> Worker<'_, S> {
-    /// [`Worker::link_address4`], which mostly was asked before.
-    #[inline]
-    pub(super) fn neighbour4(&mut self, link: &Link, address: u32) -> Option<Mac> {
-        if let Some(mac) = self.state.routes.v4.neighbour(link.index, address) {
-            return Some(mac);
-        }
-        let mac = self.link_address4(link, address)?;
-        self.state.routes.v4.remember_neighbour(link.index, address, mac);
-        Some(mac)
-    }
-
-    /// The cached result of [`Worker::link_address6`].
-    #[inline]
-    pub(super) fn neighbour6(&mut self, link: &Link, address: u128) -> Option<Mac> {
-        if let Some(mac) = self.state.routes.v6.neighbour(link.index, address) {
-            return Some(mac);
-        }
-        let mac = self.link_address6(link, address)?;
-        self.state.routes.v6.remember_neighbour(link.index, address, mac);
-        Some(mac)
-    }
-
+impl<'a, S: Sink> Worker<'a, S> {
     /// Link address of an IPv4 next hop (`arp_constructor()`): groups and broadcasts have theirs by
     /// rule, devices without ARP answer with their own, the rest must be in the table.
     pub(crate) fn link_address4(&self, link: &Link, address: u32) -> Option<Mac> {
@@ -108,6 +86,16 @@ impl<S: Sink> Worker<'_, S> {
         (!link.arp || link.is_loopback()).then_some(link.mac)
     }
 
+    /// The link address of a next hop of either family on a device, if that is a wire that is up.
+    pub(crate) fn wire_neighbour(&self, oif: u32, next: IpAddr) -> Option<(&'a Link, Mac)> {
+        let link = self.net.link(oif).filter(|link| link.up && link.is_wire())?;
+        let address = match next {
+            IpAddr::V4(next) => self.link_address4(link, next.into()),
+            IpAddr::V6(next) => self.link_address6(link, next.into()),
+        };
+        Some((link, address?))
+    }
+
     /// An IP packet gets the link header for its next hop, from the neighbour's address.
     pub(super) fn neighbour(
         &mut self,
@@ -130,8 +118,8 @@ impl<S: Sink> Worker<'_, S> {
             Protocol::Ip | Protocol::Ip6 if !link.has_link_header() => Some(link.mac),
             Protocol::Ip | Protocol::Ip6 | Protocol::Arp | Protocol::Bridge => {
                 next.and_then(|next| match next {
-                    IpAddr::V4(next) => self.neighbour4(link, next.into()),
-                    IpAddr::V6(next) => self.neighbour6(link, next.into()),
+                    IpAddr::V4(next) => self.link_address4(link, next.into()),
+                    IpAddr::V6(next) => self.link_address6(link, next.into()),
                 })
             }
         };

@@ -97,7 +97,7 @@ impl<S: Sink> Worker<'_, S> {
     /// packets.
     pub(super) fn ip4_remember_source(&mut self, packet: &Packet, saddr: u32) {
         if self.net.filters_sources4() && self.net.is_plain4() && packet.meta.secpath == 0 {
-            self.state.routes.sources4.remember(packet.meta.iif, saddr);
+            self.state.forwarding.sources4.remember(packet.meta.iif, saddr);
         }
     }
 
@@ -111,6 +111,6 @@ impl<S: Sink> Worker<'_, S> {
             && first != 127
             && !(crate::addresses::is_multicast4(saddr) || saddr == u32::MAX)
             && !self.net.own4(saddr)
-            && (!self.net.filters_sources4() || self.state.routes.sources4.has(iif, saddr))
+            && (!self.net.filters_sources4() || self.state.forwarding.sources4.has(iif, saddr))
     }
 }

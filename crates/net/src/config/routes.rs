@@ -9,8 +9,8 @@ use crate::fib::Entry;
 use crate::key::Key;
 use crate::tables::{Tables, insert};
 use crate::{
-    Action, LOOPBACK, Nexthop, Route, RouteInfo, RouteInfos, RouteType, Rule, Scope, TABLE_DEFAULT,
-    TABLE_LOCAL, TABLE_MAIN,
+    Action, LOOPBACK, Nexthop, Route, RouteInfo, RouteInfos, RouteType, Rule, Scope,
+    SharedRouteInfo, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
 };
 
 use super::{Config, EXISTS, Mode, masked};
@@ -30,7 +30,7 @@ pub(super) fn add_own<K: Key>(
     table: u32,
     prefix: K,
     len: u8,
-    info: Arc<RouteInfo>,
+    info: Arc<SharedRouteInfo>,
 ) -> bool {
     let mut entries = tables.get(table, prefix, len);
     let same = |e: &Entry| {

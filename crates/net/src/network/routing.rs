@@ -3,15 +3,15 @@
 //! The routing decision: rules by priority, in each table the longest prefix with a route that fits
 //! (`fib_lookup()`, `fib6_rule_lookup()`).
 
-use std::sync::Arc;
-
-use super::{Flow4, Flow6, GatewayRoute, Hit, Network, NoRoute, Parts};
-use crate::fib::{Fib, Found};
+use super::{Flow4, Flow6, Hit, Network, NoRoute, Parts};
+use crate::fib::Fib;
 use crate::key::Key;
 use crate::neighbour::Neighbours;
 use crate::rule::{Action, Rule};
 use crate::tables::Tables;
-use crate::{LOOPBACK, Nexthop, RouteInfo, RouteType, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN};
+use crate::{
+    LOOPBACK, Nexthop, RouteInfo, RouteNumber, RouteType, TABLE_DEFAULT, TABLE_LOCAL, TABLE_MAIN,
+};
 
 /// What a rule does.
 #[derive(Clone, Debug)]
@@ -76,13 +76,6 @@ fn refuse(kind: RouteType) -> Option<NoRoute> {
         | RouteType::Multicast
         | RouteType::Throw => None,
     }
-}
-
-fn gateway_route(found: &Found) -> Option<GatewayRoute> {
-    let Found::One { len, info } = found else { return None };
-    let one = matches!(info.nexthops.as_slice(), [only] if only.gateway.is_some());
-    let usual = one && info.kind == RouteType::Unicast;
-    usual.then(|| GatewayRoute { number: Arc::as_ptr(info).addr(), len: *len })
 }
 
 /// A number that spreads flows over nexthops.
@@ -157,44 +150,54 @@ impl Network {
         Err(NoRoute::None)
     }
 
-    /// Whether [`Network::route4`] gives the same for all packets to a destination that ask for no
-    /// link and no scope.
-    pub fn depends_on_destination4(&self, daddr: u32) -> bool {
-        let family = &self.v4;
-        family.plain
-            && !family.tos
-            && self
-                .route4(&Flow4 { daddr, ..Flow4::default() })
-                .is_ok_and(|hit| hit.route.nexthops.len() <= 1)
-    }
-
-    /// Whether [`Network::route6`] gives the same for all packets to a destination that prefer a
-    /// link and require none.
-    pub fn depends_on_destination6(&self, daddr: u128, oif: u32) -> bool {
-        let flow = Flow6 { daddr, oif, ..Flow6::default() };
-        self.v6.plain && self.route6(&flow).is_ok_and(|hit| hit.route.nexthops.len() <= 1)
-    }
-
-    /// The route of all IPv4 packets to a destination that ask for no link and no scope, if it leads
-    /// over one gateway.
+    /// The number of the route of all IPv4 packets to a destination that ask for no link and no
+    /// scope. See [`RouteNumber`].
     #[inline]
-    pub fn gateway_route4(&self, daddr: u32) -> Option<GatewayRoute> {
-        if !self.is_plain4() {
-            return None;
+    pub fn route_number4(&self, destination: u32) -> RouteNumber {
+        let mut number = [RouteNumber::NONE];
+        self.route_numbers4(&[destination], &mut number);
+        number[0]
+    }
+
+    /// The number of the route of all IPv6 packets to a destination that require no link. See
+    /// [`RouteNumber`].
+    #[inline]
+    pub fn route_number6(&self, destination: u128) -> RouteNumber {
+        let mut number = [RouteNumber::NONE];
+        self.route_numbers6(&[destination], &mut number);
+        number[0]
+    }
+
+    /// The numbers of the routes of all IPv4 packets to some destinations that ask for no link and
+    /// no scope. See [`RouteNumber`].
+    #[inline]
+    pub fn route_numbers4(&self, destinations: &[u32], numbers: &mut [RouteNumber]) {
+        match self.v4.tables.fib(TABLE_LOCAL).filter(|_| self.is_plain4()) {
+            Some(fib) => fib.numbers(destinations, numbers),
+            None => numbers.fill(RouteNumber::NONE),
         }
-        gateway_route(self.v4.tables.fib(TABLE_LOCAL)?.longest(daddr))
     }
 
-    /// The route of all IPv6 packets to a destination that require no link, if it leads over one
-    /// gateway.
+    /// The numbers of the routes of all IPv6 packets to some destinations that require no link. See
+    /// [`RouteNumber`].
     #[inline]
-    pub fn gateway_route6(&self, daddr: u128) -> Option<GatewayRoute> {
+    pub fn route_numbers6(&self, destinations: &[u128], numbers: &mut [RouteNumber]) {
         let Family { tables, plain, .. } = &self.v6;
-        let local = tables.fib(TABLE_LOCAL).is_some_and(|fib| fib.longest(daddr).len().is_some());
-        if !plain || local {
-            return None;
+        let Some(main) = tables.fib(TABLE_MAIN).filter(|_| *plain) else {
+            return numbers.fill(RouteNumber::NONE);
+        };
+        main.numbers(destinations, numbers);
+        let Some(local) = tables.fib(TABLE_LOCAL) else { return };
+        let mut own = [RouteNumber::NONE; 64];
+        for (destinations, numbers) in destinations.chunks(64).zip(numbers.chunks_mut(64)) {
+            let own = &mut own[..destinations.len()];
+            local.numbers(destinations, own);
+            for (number, own) in numbers.iter_mut().zip(own) {
+                if *own != RouteNumber::NO_ROUTE {
+                    *number = RouteNumber::NONE;
+                }
+            }
         }
-        gateway_route(tables.fib(TABLE_MAIN)?.longest(daddr))
     }
 
     /// One IPv4 table alone, without rules (`fib_table_lookup()`).

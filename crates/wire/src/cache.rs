@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Memory that will be needed soon.
+//! Memory that will be needed soon, fetched into the cache.
 
 /// Asks the processor to fetch the cache line of `what`; costs nothing where there is no such
 /// instruction.
