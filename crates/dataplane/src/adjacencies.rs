@@ -97,11 +97,13 @@ pub(crate) struct Adjacencies<A> {
     places: Vec<Adjacency<A>>,
     /// Their routes, as they are for packets from the host.
     routes: Vec<Option<Route>>,
+    /// How many places are taken.
+    count: usize,
 }
 
 impl<A: Address> Adjacencies<A> {
     fn new(ethertype: u16) -> Self {
-        let mut new = Adjacencies { ethertype, places: Vec::new(), routes: Vec::new() };
+        let mut new = Adjacencies { ethertype, places: Vec::new(), routes: Vec::new(), count: 0 };
         new.clear(FEWEST);
         new
     }
@@ -121,14 +123,17 @@ impl<A: Address> Adjacencies<A> {
         self.places.resize(places, nothing);
         self.routes.clear();
         self.routes.resize(places, None);
+        self.count = 0;
     }
 
     /// The first place where an adjacency may be.
     #[inline(always)]
     fn first_place(&self, number: u32, destination: A) -> usize {
-        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let spread = (destination.folded() ^ u64::from(number) << 32).wrapping_mul(SPREAD);
-        ((spread >> 48) as usize ^ number as usize) & (self.places.len() - 1)
+        // Numbers that follow each other lie far apart.
+        let spread = number.wrapping_mul(0x9e37_79b1);
+        let of_destination = destination.folded().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let both = u64::from(spread ^ (of_destination >> 32) as u32);
+        ((both * self.places.len() as u64) >> 32) as usize
     }
 
     /// All places where an adjacency may be.
@@ -200,20 +205,23 @@ impl<A: Address> Adjacencies<A> {
 
     fn put(&mut self, new: Adjacency<A>, to: Route) {
         let Some(number) = new.number.get() else { return };
-        loop {
-            let there = self.find_exact(new.number, new.destination);
-            let free =
-                || self.probes(number, new.destination).find(|at| self.routes[*at].is_none());
-            let full = || self.probes(number, new.destination).next();
-            let at = match there.or_else(free) {
-                None if self.places.len() >= MOST => full(),
-                found => found,
+        let mut at = self.find_exact(new.number, new.destination);
+        while at.is_none() {
+            // Most are to be found in their first place.
+            let roomy = self.count < self.places.len() / 4;
+            let most = self.places.len() >= MOST;
+            let mut probes = self.probes(number, new.destination);
+            at = match probes.find(|at| self.routes[*at].is_none()) {
+                None if most => self.probes(number, new.destination).next(),
+                free => free.filter(|_| roomy || most),
             };
-            if let Some(at) = at {
-                (self.places[at], self.routes[at]) = (new, Some(to));
-                return;
+            if at.is_none() {
+                self.grow();
             }
-            self.grow();
+        }
+        if let Some(at) = at {
+            self.count += usize::from(self.routes[at].is_none());
+            (self.places[at], self.routes[at]) = (new, Some(to));
         }
     }
 

@@ -42,22 +42,49 @@ pub const fn is_of_burst(count: usize, first: u64, time: u64) -> bool {
 
 /// Gives frames on in bursts as they come.
 pub(crate) fn gather<'f>(
+    mut frames: impl Iterator<Item = Frame<'f>>,
+    mut take: impl FnMut(&[Frame<'f>]),
+) {
+    /// Where few come at a time, room for a whole burst would cost more than they do.
+    const FEW: usize = 8;
+    let mut few = [Frame { device: 0, bytes: &[], time: 0 }; FEW];
+    let mut count = 0;
+    while let Some(frame) = frames.next() {
+        if count > 0 && !is_of_burst(count, few[0].time, frame.time) {
+            take(&few[..count]);
+            count = 0;
+        }
+        if count == FEW {
+            return gather_many(&few, frame, frames, take);
+        }
+        few[count] = frame;
+        count += 1;
+    }
+    if count > 0 {
+        take(&few[..count]);
+    }
+}
+
+/// Gives frames on in bursts, the first of which begins with some that came before.
+#[inline(never)]
+fn gather_many<'f>(
+    first: &[Frame<'f>],
+    next: Frame<'f>,
     frames: impl Iterator<Item = Frame<'f>>,
     mut take: impl FnMut(&[Frame<'f>]),
 ) {
-    let mut burst = [Frame { device: 0, bytes: &[], time: 0 }; BURST];
-    let mut count = 0;
+    let mut burst = [next; BURST];
+    burst[..first.len()].copy_from_slice(first);
+    let mut count = first.len() + 1;
     for frame in frames {
-        if count > 0 && !is_of_burst(count, burst[0].time, frame.time) {
+        if !is_of_burst(count, burst[0].time, frame.time) {
             take(&burst[..count]);
             count = 0;
         }
         burst[count] = frame;
         count += 1;
     }
-    if count > 0 {
-        take(&burst[..count]);
-    }
+    take(&burst[..count]);
 }
 
 /// Packets that frames are put into; reused.
@@ -256,9 +283,15 @@ mod tests {
     #[test]
     fn frames_are_gathered_into_bursts() {
         let frame = |device| Frame { device, bytes: &[], time: 0 };
-        for (count, bursts) in
-            [(0, vec![]), (1, vec![1]), (64, vec![64]), (65, vec![64, 1]), (150, vec![64, 64, 22])]
-        {
+        for (count, bursts) in [
+            (0, vec![]),
+            (1, vec![1]),
+            (4, vec![4]),
+            (5, vec![5]),
+            (64, vec![64]),
+            (65, vec![64, 1]),
+            (150, vec![64, 64, 22]),
+        ] {
             let (mut lens, mut devices) = (Vec::new(), Vec::new());
             gather((0..count).map(frame), |burst| {
                 lens.push(burst.len());
