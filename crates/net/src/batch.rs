@@ -11,7 +11,7 @@ use penstock_iproute2::Error;
 
 use crate::config::{Config, Mode};
 use crate::lines::{Words, lines, unknown};
-use crate::tunnel_lines::{tunnel_change_line, tunnel_line};
+use crate::tunnel_lines::{sixrd_line, tunnel_change_line, tunnel_line};
 use crate::{
     Network, address_lines, bridge_lines, link_lines, neighbour_lines, route_lines, rule_lines,
     xfrm_lines,
@@ -126,10 +126,7 @@ fn apply(config: &mut Config, words: &[String]) -> Done {
             config.change_tunnel(index, tunnel, true)
         }
         "tunnel" if verb == "6rd" => {
-            if !words.take("dev") {
-                return Err("\"tunnel 6rd\" needs \"dev DEVICE\"".into());
-            }
-            let (index, tunnel) = tunnel_change_line(config, &mut words, v6)?;
+            let (index, tunnel) = sixrd_line(config, &mut words)?;
             config.change_tunnel(index, tunnel, true)
         }
         "tunnel" => {

@@ -83,9 +83,12 @@ pub(crate) fn tunnel_words(config: &Config, w: &mut Words<'_>, tunnel: &mut Tunn
     if !v6 && tunnel.ttl != 0 && !tunnel.pmtudisc {
         return Err("ttl != 0 and nopmtudisc are incompatible".into());
     }
+    check_sixrd(tunnel)
+}
+
+fn check_sixrd(tunnel: &Tunnel) -> Done {
     let SixRd { prefix, len, relay, relay_len } = tunnel.sixrd;
-    SixRd::new(prefix, len, relay, relay_len).ok_or("Invalid argument")?;
-    Ok(())
+    SixRd::new(prefix, len, relay, relay_len).map(|_| ()).ok_or("Invalid argument".into())
 }
 
 /// Words of all tunnels; `false` if it is another.
@@ -224,7 +227,26 @@ pub(crate) fn tunnel_line(
     Ok((name, tunnel))
 }
 
-/// `ip tunnel change NAME …` and `ip tunnel 6rd dev NAME …`: what is not said stays.
+/// `ip tunnel 6rd dev NAME …`.
+pub(crate) fn sixrd_line(config: &Config, w: &mut Words<'_>) -> Result<(u32, Tunnel), String> {
+    let device =
+        w.take("dev").then(|| w.value()).ok_or("\"tunnel 6rd\" needs \"dev DEVICE\"")??;
+    let link = config.link(device)?;
+    let tunnel = link.tunnel().filter(|tunnel| tunnel.kind == TunnelKind::Sit);
+    let mut tunnel = tunnel.ok_or_else(|| format!("{device} is no sit"))?.clone();
+    while let Some(word) = w.next() {
+        match word {
+            "6rd-prefix" | "6rd-relay_prefix" | "6rd-reset" => {
+                tunnel.sixrd = sixrd(w, word, tunnel.sixrd)?;
+            }
+            other => return Err(unknown(other)),
+        }
+    }
+    check_sixrd(&tunnel)?;
+    Ok((link.index, tunnel))
+}
+
+/// `ip tunnel change NAME …`: what is not said stays.
 pub(crate) fn tunnel_change_line(
     config: &Config,
     w: &mut Words<'_>,
@@ -233,6 +255,9 @@ pub(crate) fn tunnel_change_line(
     let Named { name, mode, words } = named(w)?;
     let link = config.link(&name)?;
     let mut tunnel = link.tunnel().ok_or_else(|| format!("{name} is no tunnel"))?.clone();
+    if mode.is_none() && v6 != Some(true) {
+        return Err("\"tunnel change\" needs a \"mode\"".into());
+    }
     if let Some(mode) = mode {
         let (kind, payload) = of_mode(mode, v6)?;
         if kind != tunnel.kind {

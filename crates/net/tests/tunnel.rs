@@ -29,6 +29,14 @@ fn lines_of_ip_make_tunnels_with_the_kernels_defaults() {
         ("link add t mtu 1400 type ipip remote 198.18.1.2", "ipip", 768, 1400),
         ("link add t type sit local 198.18.0.1 remote 198.18.0.2 ttl 64", "sit", 776, 1480),
         ("link add t type sit remote 198.18.1.2 mode any tos inherit", "sit", 776, 1380),
+        ("link add t type ipip remote 239.1.1.1 dev lan", "ipip", 768, 1380),
+        ("link add t type sit local 198.18.0.1 6rd-prefix 2001:db8::/32", "sit", 776, 1480),
+        (
+            "link add t type sit remote 198.18.0.2\nlink set t type sit remote 198.18.0.3 dev lan",
+            "sit",
+            776,
+            1380,
+        ),
         ("link add t type ip6tnl local 2001:db8::1 remote 2001:db8::2", "ip6tnl", 769, 1452),
         (
             "link add t type ip6tnl remote 2001:db8::2 encaplimit none tclass 0x20",
@@ -124,7 +132,9 @@ fn bad_tunnel_lines_are_refused_with_a_message() {
         ("link set one type sit remote 198.18.0.3", "the device is no sit"),
         ("link set wan type ipip remote 198.18.0.3", "the device is no ipip"),
         ("tunnel change one mode sit", "one is a tunnel of another kind than \"sit\""),
-        ("tunnel change wan remote 198.18.0.3", "wan is no tunnel"),
+        ("tunnel change wan mode ipip remote 198.18.0.3", "wan is no tunnel"),
+        ("tunnel change one ttl 9", "\"tunnel change\" needs a \"mode\""),
+        ("tunnel 6rd dev one 6rd-reset", "one is no sit"),
         ("tunnel 6rd one 6rd-reset", "\"tunnel 6rd\" needs \"dev DEVICE\""),
         (
             "link add t address 02:00:00:00:00:01 type ipip remote 198.18.0.3",
@@ -149,7 +159,7 @@ fn bad_tunnel_lines_are_refused_with_a_message() {
             "Invalid argument: the device is not Ethernet",
         ),
         ("tunnel add t remote 198.18.0.3", "\"tunnel add\" needs a \"mode\""),
-        ("tunnel add mode ipip remote 198.18.0.3", "\"tunnel add\" needs a name"),
+        ("tunnel add mode ipip remote 198.18.0.3", "a tunnel needs a name"),
         (
             "tunnel add t mode gre remote 198.18.0.3",
             "tunnels of mode \"gre\" are not supported yet",

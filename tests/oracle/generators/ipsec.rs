@@ -14,19 +14,19 @@ use crate::peer::Peer;
 use crate::scenario::Scenario;
 use crate::scenarios::TUNNEL_NET;
 
-const LAN: Mac = [2, 0, 0, 0, 1, 1];
+pub(super) const LAN: Mac = [2, 0, 0, 0, 1, 1];
 const WAN: Mac = [2, 0, 0, 0, 2, 1];
-const CLIENT: Mac = [2, 0, 0, 0, 1, 0x10];
+pub(super) const CLIENT: Mac = [2, 0, 0, 0, 1, 0x10];
 const GATEWAY: Mac = [2, 0, 0, 0, 2, 2];
 
 /// The router's end, the other end, a client, and a station at the other end, of each family.
-const ENDS: [[&str; 4]; 2] = [
+pub(super) const ENDS: [[&str; 4]; 2] = [
     ["198.19.0.1", "198.19.0.2", "198.18.0.10", "198.18.77.7"],
     ["2001:db8:2::1", "2001:db8:2::2", "2001:db8:1::10", "2001:db8:77::7"],
 ];
 
 /// The networks of both ends, of each family.
-const NETWORKS: [[&str; 2]; 2] =
+pub(super) const NETWORKS: [[&str; 2]; 2] =
     [["198.18.0.0/24", "198.18.77.0/24"], ["2001:db8:1::/64", "2001:db8:77::/64"]];
 
 const CIPHERS: [&str; 10] = [
@@ -50,14 +50,14 @@ const CIPHERS: [&str; 10] = [
 ];
 
 const SPI_OUT: u32 = 0x1001;
-const SPI_IN: u32 = 0x2001;
+pub(super) const SPI_IN: u32 = 0x2001;
 
 /// What the ends have agreed on.
-struct Agreement {
-    six: bool,
-    tunnel: bool,
+pub(super) struct Agreement {
+    pub(super) six: bool,
+    pub(super) tunnel: bool,
     /// Through UDP, which changes what fits.
-    udp: bool,
+    pub(super) udp: bool,
 }
 
 /// The scenario of a seed.
@@ -87,7 +87,7 @@ pub fn scenario(seed: u64) -> Scenario {
 }
 
 /// `ip -batch` lines of a state for each direction.
-fn two_states(rng: &mut Rng, agreed: &Agreement) -> String {
+pub(super) fn two_states(rng: &mut Rng, agreed: &Agreement) -> String {
     let [near, far, ..] = ENDS[usize::from(agreed.six)];
     let cipher = rng.pick(&CIPHERS);
     let esn = rng.bool();
@@ -300,7 +300,7 @@ fn sum(packet: &mut [u8]) {
 }
 
 /// The frames of a packet at `wan`, now and then in two fragments.
-fn on_wan(rng: &mut Rng, packet: Vec<u8>) -> Vec<(&'static str, Frame)> {
+pub(super) fn on_wan(rng: &mut Rng, packet: Vec<u8>) -> Vec<(&'static str, Frame)> {
     let six = packet[0] >> 4 == 6;
     let framed = |packet: &[u8]| {
         ("wan", ethernet(WAN, GATEWAY).ethertype(if six { 0x86dd } else { 0x0800 }).data(packet))

@@ -7,6 +7,7 @@ mod broute;
 mod flow_end;
 mod flow_rules;
 mod ipsec;
+mod ipsec_flow;
 mod pppoe_flow;
 mod talk;
 mod tc;
@@ -18,7 +19,7 @@ mod vlan_flow;
 use crate::random::Kind;
 
 /// All kinds.
-pub const KINDS: [Kind; 10] = [
+pub const KINDS: [Kind; 11] = [
     Kind { names: &["random_tc_"], scenario: tc::scenario, share: 1 },
     Kind { names: &["random_vlan_flow_"], scenario: vlan_flow::scenario, share: 1 },
     Kind { names: &["random_vlan_bridge_"], scenario: vlan_bridge::scenario, share: 1 },
@@ -29,4 +30,5 @@ pub const KINDS: [Kind; 10] = [
     Kind { names: &["random_flow_end_"], scenario: flow_end::scenario, share: 5 },
     Kind { names: &["random_ipsec_"], scenario: ipsec::scenario, share: 1 },
     Kind { names: &["random_tunnel_"], scenario: tunnel::scenario, share: 1 },
+    Kind { names: &["random_ipsec_flow_"], scenario: ipsec_flow::scenario, share: 1 },
 ];

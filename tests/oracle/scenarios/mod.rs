@@ -2,6 +2,7 @@
 
 //! Scenarios by hand of what most machines' kernels lack.
 
+mod bridge_vlan;
 mod event_masks;
 mod events;
 mod flowtable;
@@ -39,6 +40,7 @@ pub fn all() -> Vec<Scenario> {
         sctp::all(),
         selftest::all(),
         tunnel_kinds::all(),
+        bridge_vlan::all(),
     ]
     .concat()
 }

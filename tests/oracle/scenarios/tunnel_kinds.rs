@@ -88,6 +88,10 @@ fn groups() -> Vec<Scenario> {
         ];
         all.push(sent(sent(scenario(name, &lines), &there()), &back));
     }
+    // The host itself hears what it says to groups that it is a member of.
+    let own = |group: &str| ("host", bare().ip4("198.19.0.1", group).udp(9, 9).data(b"own"));
+    let line = "link add far type ipip remote 198.18.99.1\nroute add 224.0.0.0/4 dev wan";
+    all.push(sent(scenario("none_to_groups", line), &[own("239.1.1.1"), own("224.0.0.1")]));
     all
 }
 
@@ -123,14 +127,19 @@ fn sixrd() -> Vec<Scenario> {
     let by_change = "link add far type sit local 198.19.0.1\ntunnel 6rd dev far 6rd-prefix \
                      2001:db8:c000::/36 6rd-relay_prefix 198.18.0.0/15";
     let mut all = vec![];
-    // 198.18.99.1 and 198.19.0.1 in the network.
-    for (name, lines, other, own) in [
-        ("sit_6rd", WHOLE, "2001:db8:c612:6301::7", "2001:db8:c613:1::1"),
-        ("sit_6rd_relay", PART, "2001:db8:c318:800::7", "2001:db8:c800:800::1"),
-        ("sit_6rd_later", by_change, "2001:db8:c318:800::7", "2001:db8:c800:800::1"),
+    // 198.18.99.1, 198.18.99.7 and 198.19.0.1 in the network.
+    let in_part = ["2001:db8:c318:800::7", "2001:db8:c318:3800::7", "2001:db8:c800:800::1"];
+    for (name, lines, [other, beside, own]) in [
+        (
+            "sit_6rd",
+            WHOLE,
+            ["2001:db8:c612:6301::7", "2001:db8:c612:6307::7", "2001:db8:c613:1::1"],
+        ),
+        ("sit_6rd_relay", PART, in_part),
+        ("sit_6rd_later", by_change, in_part),
     ] {
         let mut s = scenario(name, lines);
-        s.net += &format!("addr add {own}/48 dev far nodad\nroute add 2001:db8::/32 dev far\n");
+        s.net += &format!("addr add {own}/48 dev far nodad\nroute add 2001:db8::/31 dev far\n");
         let out = || lan().ip6("2001:db8:1::10", other).udp(1000, 53);
         let from = |source: &str, to: &str| {
             let inner = bare().ip6(source, to).udp(53, 1000).data(b"answer");
@@ -139,11 +148,11 @@ fn sixrd() -> Vec<Scenario> {
         let frames = [
             ("lan", out().data(b"question")),
             ("lan", out().zeros(1440)),
-            ("lan", lan().ip6("2001:db8:1::10", "2001:db8:77::7").udp(1000, 53)),
-            ("lan", lan().ip6("2001:db8:1::10", "2001:db8:c613:1::7").udp(1000, 53)),
+            ("lan", lan().ip6("2001:db8:1::10", "2001:db9::7").udp(1000, 53)),
+            // The kernel takes the route of the first packet (docs/differences.md).
+            ("lan", lan().ip6("2001:db8:1::10", beside).udp(1000, 53)),
             from(other, "2001:db8:1::10"),
             from(other, own),
-            from(other, "2001:db8:c613:1::7"),
             from("2001:db8:c612:6302::7", own),
             from("2001:db8:1::99", own),
             from("2001:db8:77::7", "2001:db8:1::10"),
@@ -162,7 +171,10 @@ fn changed() -> Vec<Scenario> {
     let mut all = vec![];
     for (name, lines) in [
         ("ipip_changed", format!("{ipip}\nlink set far type ipip remote 198.18.99.1")),
-        ("ipip_changed_tos", format!("{ipip}\ntunnel change far remote 198.18.99.1 tos 0x10")),
+        (
+            "ipip_changed_tos",
+            format!("{ipip}\ntunnel change far mode ipip remote 198.18.99.1 tos 0x10"),
+        ),
         ("ipip_changed_link", format!("{ipip}\nlink set far type ipip remote 198.18.99.1 dev wan")),
         ("sit_changed", format!("{sit}\nlink set far type sit remote 198.18.99.1 ttl 9")),
         (
@@ -181,15 +193,23 @@ fn changed() -> Vec<Scenario> {
         ),
     ] {
         let to_host = || wan().ip4("198.18.99.1", "198.19.0.1");
-        let back = [
+        let over4 = [
             ("wan", to_host().protocol(4).data(&back4())),
             ("wan", to_host().protocol(41).data(&back6())),
             ("wan", wan().ip4("198.18.99.2", "198.19.0.1").protocol(4).data(&back4())),
+        ];
+        let over6 = [
             ("wan", wan().ip6("2001:db8:99::1", "2001:db8:2::1").protocol(41).data(&back6())),
+            ("wan", wan().ip6("2001:db8:99::2", "2001:db8:2::1").protocol(41).data(&back6())),
+        ];
+        // Without a tunnel of that family the host answers as its modules do.
+        let back = if name.starts_with("ip6tnl") { &over6[..] } else { &over4[..] };
+        let too_long = [
             ("lan", six().udp(1000, 53).zeros(1352)),
             ("lan", four().df().udp(1000, 53).zeros(1420)),
         ];
-        all.push(sent(sent(scenario(name, &lines), &there()), &back));
+        let s = sent(scenario(name, &lines), &there());
+        all.push(sent(sent(s, back), &too_long));
     }
     all
 }

@@ -66,7 +66,12 @@ impl<S: Sink> Worker<'_, S> {
             Err(_) if oif != 0 && self.net.link(oif).is_some_and(|l| l.up) => {
                 let near = penstock_net::Scope::LINK;
                 let saddr = if saddr != 0 { saddr } else { self.net.source4(oif, daddr, near) };
-                return Some((Route::special(RouteType::Unicast, false, oif, 0), saddr));
+                let kind = match daddr {
+                    u32::MAX => RouteType::Broadcast,
+                    _ if daddr >> 28 == 0xe => RouteType::Multicast,
+                    _ => RouteType::Unicast,
+                };
+                return Some((Route::special(kind, false, oif, 0), saddr));
             }
             Err(_) => return None,
         };
@@ -220,34 +225,40 @@ impl<S: Sink> Worker<'_, S> {
             return Next::Done;
         }
         packet.meta.oif = to.oif;
-        let many = matches!(to.kind, RouteType::Broadcast | RouteType::Multicast);
-        if many && packet.meta.iif == 0 && to.oif != LOOPBACK {
-            self.hear_oneself(Protocol::Ip, packet, to);
+        let heard = packet.meta.iif == 0 && to.oif != LOOPBACK && self.is_heard_by_host(packet, to);
+        if heard {
+            // What is in a tunnel is not heard if it goes to a group (sk_mc_loop()).
+            if to.kind == RouteType::Broadcast || self.state.tunnels.depth == 0 {
+                self.hear_oneself(Protocol::Ip, packet, to);
+            }
             let ttl = ipv4::Header::new(packet.network()).map(|h| h.ttl());
             if to.kind == RouteType::Multicast && ttl == Some(0) {
                 return self.end(DropReason::Ttl, packet);
             }
         }
-        if course.on != 0 {
+        if course.on != 0 && !heard {
             packet.meta.iif = course.on;
         }
         self.hook(Protocol::Ip, Hook::Postrouting, packet, course, Next::Ip4Finish)
     }
 
+    /// Whether an IPv4 packet of the host's own is for this host, too: one to everybody, or to a
+    /// group that the host is a member of (`__mkroute_output()`).
+    fn is_heard_by_host(&self, packet: &Packet, to: &Route) -> bool {
+        match to.kind {
+            RouteType::Broadcast => true,
+            RouteType::Multicast => {
+                let group = addresses::of4(packet).map_or(0, |(_, group)| group);
+                self.net.link(to.oif).is_some_and(|link| link.joined4(group))
+            }
+            _ => false,
+        }
+    }
+
     /// The host's own broadcasts and groups come back to it on the device that they leave by
     /// (`ip_mc_output()`, `ip6_finish_output2()`): a copy passes `postrouting` and is received.
     fn hear_oneself(&mut self, protocol: Protocol, packet: &Packet, to: &Route) {
-        let joined = match protocol {
-            Protocol::Ip => {
-                let link = self.net.link(to.oif);
-                addresses::of4(packet)
-                    .zip(link)
-                    .is_some_and(|((_, group), link)| link.joined4(group))
-            }
-            _ => true,
-        };
-        let local = to.kind == RouteType::Broadcast || joined;
-        let back = Some(Route { local, gateway: None, ..*to });
+        let back = Some(Route { local: true, gateway: None, ..*to });
         self.nested(packet.meta.time, |worker, copy| {
             worker.state.counters.originated += 1;
             copy.clone_from(packet);
@@ -295,7 +306,9 @@ impl<S: Sink> Worker<'_, S> {
         if to.kind == RouteType::Multicast && !forwarded && to.oif != LOOPBACK {
             let group = addresses::of6(packet).map_or(0, |(_, d)| d);
             if self.net.link(to.oif).is_some_and(|l| l.joined6(group)) {
-                self.hear_oneself(Protocol::Ip6, packet, to);
+                if self.state.tunnels.depth == 0 {
+                    self.hear_oneself(Protocol::Ip6, packet, to);
+                }
                 if ipv6::Header::new(packet.network()).is_some_and(|h| h.hop_limit() == 0) {
                     return self.end(DropReason::Ttl, packet);
                 }
