@@ -160,9 +160,11 @@ impl Conntrack {
                 let text = self.extra(n).and_then(|x| x.helper.as_ref()?.cannot_edit());
                 return Err(self.refused(n, text.map(Wrong::Text)));
             }
-            if at.protocol == protocol::TCP {
-                self.shift_sequence(n, direction, seq, edit.growth() as i32);
-            }
+        }
+        // All of a segment together: a second shift at the same number would be lost.
+        let growth: i64 = edits.iter().map(Edit::growth).sum();
+        if at.protocol == protocol::TCP && growth != 0 {
+            self.shift_sequence(n, direction, seq, growth as i32);
         }
         Ok(())
     }
