@@ -122,12 +122,15 @@ impl Conntrack {
         }
         let Some(helping) = &mut self.extras[e.extra as usize].helper else { return Ok(()) };
         let transport = packet.network().get(at.offset..).unwrap_or(&[]);
-        let (header, seq) = match at.protocol {
+        let (header, seq, whole) = match at.protocol {
             protocol::TCP => match tcp::Header::new(transport) {
-                Some(h) => (h.header_len(), h.seq()),
+                Some(h) => (h.header_len(), h.seq(), true),
                 None => return Ok(()),
             },
-            protocol::UDP => (udp::LEN, 0),
+            protocol::UDP => {
+                let length = udp::Header::new(transport).map(|h| usize::from(h.length()));
+                (udp::LEN, 0, length == Some(transport.len()))
+            }
             _ => return Ok(()),
         };
         let actions = helping.read(&Message {
@@ -136,6 +139,7 @@ impl Conntrack {
             established: matches!(info, CtInfo::Established | CtInfo::EstablishedReply),
             seq,
             data: transport.get(header..).unwrap_or(&[]),
+            whole,
             tuples: [e.original, e.reply],
             translated: e.has(status::NAT_MASK),
             expected: e.has(status::EXPECTED),
