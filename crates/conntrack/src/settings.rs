@@ -156,6 +156,8 @@ pub type Timeouts = [u64; 12];
 
 /// Nanoseconds of a second.
 pub(crate) const SECOND: u64 = 1_000_000_000;
+/// Ticks of a second, in which the kernel counts, as distributions build it (`CONFIG_HZ`).
+pub(crate) const HZ: u32 = 250;
 
 /// The sysctls of connection tracking.
 #[derive(Clone, Debug, PartialEq, Eq)]

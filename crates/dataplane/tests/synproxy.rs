@@ -6,6 +6,7 @@
 mod kernel;
 mod router;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use penstock_dataplane::{Dataplane, Settings};
@@ -14,7 +15,7 @@ use penstock_program::{Hook, Verdict};
 use penstock_ruleset::Family;
 use penstock_testkit::build::*;
 use penstock_testkit::program::parse;
-use penstock_wire::{ipv4, tcp};
+use penstock_wire::{ipv4, ipv6, protocol, tcp};
 use router::*;
 
 const CLIENT: &str = "198.18.0.7";
@@ -24,7 +25,11 @@ const SERVER: &str = "198.18.1.7";
 #[derive(Debug, PartialEq)]
 struct Segment {
     device: String,
+    /// Its checksum is right.
+    whole: bool,
+    addresses: [IpAddr; 2],
     from: u16,
+    to: u16,
     flags: u8,
     seq: u32,
     ack: u32,
@@ -35,23 +40,39 @@ struct Segment {
 /// Sends a frame in; the segments that come out, all with right checksums.
 fn send(path: &mut Dataplane, device: &str, frame: Frame, time: u64) -> Vec<Segment> {
     let seen = receive_at(path, device, &frame.build(), time);
-    let frames = seen.frames.iter().inspect(|(_, bytes)| {
-        let ip = ipv4::Header::new(&bytes[14..]).unwrap();
-        let segment = ip.payload();
-        assert!(ip.checksum_ok() && ip.pseudo(segment.len()).bytes(segment).is_valid());
-    });
-    frames.map(|(device, bytes)| segment(device, bytes)).collect()
+    // Redirects and the like are left out.
+    let tcp = |(_, bytes): &&(String, Vec<u8>)| match bytes[14] >> 4 {
+        4 => bytes[14 + 9] == protocol::TCP,
+        _ => bytes[14 + 6] == protocol::TCP,
+    };
+    let segments = seen.frames.iter().filter(tcp);
+    let segments = segments.map(|(device, bytes)| segment(device, bytes));
+    segments.inspect(|s| assert!(s.whole, "a wrong checksum: {s:?}")).collect()
 }
 
 /// A frame that came out.
 fn segment(device: &str, bytes: &[u8]) -> Segment {
     let network = &bytes[14..];
-    let ip = ipv4::Header::new(network).unwrap();
-    let segment = ip.payload();
+    let (segment, pseudo, addresses): (_, _, [IpAddr; 2]) = match network[0] >> 4 {
+        4 => {
+            let ip = ipv4::Header::new(network).unwrap();
+            assert!(ip.checksum_ok());
+            let pseudo = ip.pseudo(ip.payload().len());
+            (ip.payload(), pseudo, [ip.src().into(), ip.dst().into()])
+        }
+        _ => {
+            let ip = ipv6::Header::new(network).unwrap();
+            let pseudo = ip.pseudo(protocol::TCP, ip.payload().len());
+            (ip.payload(), pseudo, [ip.src().into(), ip.dst().into()])
+        }
+    };
     let h = tcp::Header::new(segment).unwrap();
     Segment {
+        whole: pseudo.bytes(segment).is_valid(),
         device: device.to_owned(),
+        addresses,
         from: h.sport(),
+        to: h.dport(),
         flags: h.flags(),
         seq: h.seq(),
         ack: h.ack_seq(),

@@ -142,9 +142,9 @@ pub fn bind_to_itself(table: &mut Conntrack, n: u32, manip: Manip, random: &mut 
 
 /// Binds a connection that a translated one announced: its source becomes what the other side of
 /// that one sees, its destination what was announced before it was translated
-/// (`nf_nat_follow_master()`). Data of a PPTP call from the client gets the call id that the server
-/// knows as its source's (`pptp_nat_expected()`). Does nothing for others. `false` if the packet
-/// must be dropped.
+/// (`nf_nat_follow_master()`; `nf_nat_sip_expected()`, which begins with the destination). Data of a
+/// PPTP call from the client gets the call id that the server knows as its source's
+/// (`pptp_nat_expected()`). Does nothing for others. `false` if the packet must be dropped.
 pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut Random) -> bool {
     let Some(connection) = table.connection_at(n) else { return false };
     let bound = status::CONFIRMED | status::NAT_DONE_MASK;
@@ -167,8 +167,13 @@ pub fn bind_as_announced(table: &mut Conntrack, n: u32, random: &mut Random) -> 
     } else {
         (source, with_port(destination))
     };
-    bind(table, n, &source, Manip::Source, random)
-        && bind(table, n, &destination, Manip::Destination, random)
+    // A port that is taken is drawn anew for the source when the destination is known.
+    let of_sip = master.helper() == Some("sip");
+    let mut both = [(&source, Manip::Source), (&destination, Manip::Destination)];
+    if of_sip {
+        both.reverse();
+    }
+    both.into_iter().all(|(range, manip)| bind(table, n, range, manip, random))
 }
 
 /// Ends the connections that are masqueraded through a device: all when it went down, else those

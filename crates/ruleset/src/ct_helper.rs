@@ -16,7 +16,7 @@ pub struct CtHelper {
 }
 
 /// Helpers that the packet path has.
-pub const HELPERS: [CtHelper; 10] = [
+pub const HELPERS: [CtHelper; 11] = [
     CtHelper { name: "ftp", l4proto: 6, ipv6: true },
     CtHelper { name: "tftp", l4proto: 17, ipv6: true },
     CtHelper { name: "irc", l4proto: 6, ipv6: false },
@@ -27,6 +27,7 @@ pub const HELPERS: [CtHelper; 10] = [
     CtHelper { name: "pptp", l4proto: 6, ipv6: false },
     CtHelper { name: "sip", l4proto: 17, ipv6: true },
     CtHelper { name: "sip", l4proto: 6, ipv6: true },
+    CtHelper { name: "snmp_trap", l4proto: 17, ipv6: false },
 ];
 
 /// The helper of this name for connections of this protocol.

@@ -10,6 +10,7 @@ use fastrand::Rng;
 use penstock_testkit::{Chance, pptp, sip};
 
 use super::nat::{Side, net};
+use super::snmp;
 use crate::frame::{Frame, ethernet};
 use crate::scenario::Scenario;
 
@@ -50,7 +51,7 @@ struct Protocol {
     says: fn(&mut Rng, &Way, usize) -> Vec<u8>,
 }
 
-const PROTOCOLS: [Protocol; 12] = [
+const PROTOCOLS: [Protocol; 14] = [
     Protocol { name: "ftp", tcp: true, port: 21, six: true, says: ftp },
     Protocol { name: "ftp", tcp: true, port: 21, six: true, says: ftp },
     Protocol { name: "irc", tcp: true, port: 6667, six: false, says: irc },
@@ -63,6 +64,8 @@ const PROTOCOLS: [Protocol; 12] = [
     Protocol { name: "sip", tcp: true, port: 5060, six: true, says: sip_in_segments },
     Protocol { name: "netbios-ns", tcp: false, port: 137, six: false, says: anything },
     Protocol { name: "tftp", tcp: false, port: 69, six: false, says: anything },
+    Protocol { name: "snmp", tcp: false, port: 161, six: false, says: variables },
+    Protocol { name: "snmp_trap", tcp: false, port: 162, six: false, says: variables },
 ];
 
 /// One end: where it is, and its own address and port.
@@ -297,7 +300,7 @@ impl Talk {
         let sport = rng.pick(&[20, 4000, 5000, 5060, 9000, self.way.ends[from].port]);
         let dport = rng.pick(&PORTS);
         let tcp = match self.protocol.name {
-            "sip" | "tftp" | "netbios-ns" => rng.one_in(6),
+            "sip" | "tftp" | "netbios-ns" | "snmp" | "snmp_trap" => rng.one_in(6),
             _ => rng.u8(..6) != 0,
         };
         let (source, there) = self.way.frame(from);
@@ -433,6 +436,13 @@ fn sip_over(rng: &mut Rng, way: &Way, from: usize, transport: &str) -> Vec<u8> {
         client: from == 0,
     };
     sip::message(rng, &ends)
+}
+
+/// Variables that agents name, with addresses of both ends.
+fn variables(rng: &mut Rng, way: &Way, _: usize) -> Vec<u8> {
+    let [client, server] = way.ends.map(|end| four(end.address).octets());
+    let [outside, called] = way.seen.map(|(address, _)| four(address).octets());
+    snmp::message(rng, &[client, client, server, outside, called, [198, 18, 9, 9]])
 }
 
 fn anything(rng: &mut Rng, _: &Way, _: usize) -> Vec<u8> {

@@ -12,6 +12,7 @@ mod fragments;
 mod headers;
 mod helpers;
 mod nat;
+mod snmp;
 mod snooping;
 
 use crate::scenario::Scenario;
@@ -42,7 +43,7 @@ pub const KINDS: [Kind; 12] = [
     Kind { names: &["random_flow_"], scenario: flow::scenario, share: 1 },
     Kind { names: &["random_headers_"], scenario: headers::scenario, share: 1 },
     Kind { names: &["random_dynamic_"], scenario: dynamic::scenario, share: 1 },
-    Kind { names: &["random_helpers_"], scenario: helpers::scenario, share: 2 },
+    Kind { names: &["random_helpers_"], scenario: helpers::scenario, share: 1 },
     Kind { names: &["random_rare_nat_"], scenario: nat::rare, share: 4 },
 ];
 

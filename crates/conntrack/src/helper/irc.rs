@@ -4,7 +4,7 @@
 //! private message.
 
 use super::action::PortEdit;
-use super::number::{decimal, find};
+use super::number::decimal;
 use super::{Action, Announcement, Message};
 use crate::Direction;
 use penstock_wire::protocol;
@@ -39,8 +39,9 @@ fn offer(data: &[u8], start: usize) -> Option<Offer> {
     })
 }
 
-/// Finds the offers of a message, beginning after `PRIVMSG `.
-fn search(data: &[u8]) -> Option<Offer> {
+/// Finds the first offer in the messages of a segment that is good. Only the first message has to
+/// be a private one.
+fn search(data: &[u8], is_good: impl Fn(&Offer) -> bool) -> Option<Offer> {
     // " :\1DCC SEND t AAAAAAAA P\1\n" is the shortest.
     const SHORTEST: usize = 26;
     let mut at = data.iter().take_while(|c| matches!(c, b' ' | b'\r' | b'\n')).count();
@@ -50,26 +51,37 @@ fn search(data: &[u8]) -> Option<Offer> {
         }
         at += 8;
     }
-    at += find(data.get(at..)?, b" :")?;
-    if at + SHORTEST > data.len() {
-        return None;
+    while at + SHORTEST < data.len() {
+        if !data[at..].starts_with(b" :") {
+            at += 1;
+            continue;
+        }
+        at += 2;
+        if !data[at..].starts_with(b"\x01DCC ") {
+            return None;
+        }
+        at += 5;
+        for kind in OFFERS {
+            if data[at..].starts_with(kind) {
+                at += kind.len();
+                if let Some(offer) = offer(data, at).filter(&is_good) {
+                    return Some(offer);
+                }
+            }
+        }
     }
-    at += 2;
-    let rest = data[at..].strip_prefix(b"\x01DCC ")?;
-    at += 5;
-    let kind = OFFERS.iter().find(|kind| rest.starts_with(kind))?;
-    offer(data, at + kind.len())
+    None
 }
 
 pub(super) fn read(m: &Message<'_>) -> Vec<Action> {
     if m.direction == Direction::Reply || !m.established || m.data.is_empty() {
         return Vec::new();
     }
-    let Some(offer) = search(m.data) else { return Vec::new() };
-    let own = IpAddr::V4(offer.address);
-    if (m.tuple().source() != own && m.back().destination() != own) || offer.port == 0 {
-        return Vec::new();
-    }
+    let is_good = |offer: &Offer| {
+        let own = IpAddr::V4(offer.address);
+        (m.tuple().source() == own || m.back().destination() == own) && offer.port != 0
+    };
+    let Some(offer) = search(m.data, is_good) else { return Vec::new() };
     let expectation = m.expect(protocol::TCP, None, m.back().dst, offer.port);
     let address = m.seen_address();
     let edit = (m.translated && address.is_ipv4()).then_some(PortEdit {
@@ -115,6 +127,7 @@ mod tests {
             established: true,
             seq: 0,
             data: b"PRIVMSG bob :\x01DCC SEND file 3323068417 4000 99\x01\r\n",
+            whole: true,
             tuples: [tuple(client, server), tuple(server, outside)],
             translated: true,
             expected: false,
@@ -135,11 +148,17 @@ mod tests {
     #[test]
     fn irc_dcc_offers_are_found() {
         let found = |text: &str| {
-            search(text.as_bytes()).map(|o| (o.address.to_string(), o.port, o.at, o.len))
+            search(text.as_bytes(), |_| true).map(|o| (o.address.to_string(), o.port, o.at, o.len))
         };
         let want = Some(("198.18.0.1".into(), 4000, 28, 15));
         assert_eq!(found("PRIVMSG bob :\x01DCC SEND file 3323068417 4000 99\x01\r\n"), want);
         assert_eq!(found("PRIVMSG bob :\x01DCC CHAT chat 3323068417 4000\x01\r\n"), want);
+        let second =
+            "PRIVMSG a :\x01DCC KEEP x 1 2\x01\r\nNOTICE b :\x01DCC SEND f 3323068417 4000\x01\r\n";
+        assert_eq!(
+            found(second).map(|(address, port, ..)| (address, port)),
+            Some(("198.18.0.1".into(), 4000))
+        );
         for nothing in [
             "PRIVMSG bob :\x01DCC SEND file 3323068417 4000 99\x01",
             "PRIVMSG bob :hello DCC SEND file 3323068417 4000\r\n",

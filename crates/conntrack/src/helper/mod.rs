@@ -19,6 +19,7 @@ mod pptp;
 mod sane;
 mod sip;
 mod sip_text;
+mod snmp;
 mod tftp;
 
 pub(crate) use action::{Action, Announcement, Edit, Otherwise, Ports, Renewal};
@@ -66,6 +67,8 @@ enum Kind {
     Irc,
     Amanda,
     Broadcast { timeout: u32 },
+    Snmp { timeout: u32 },
+    SnmpTrap,
     Sane,
     Pptp,
     Sip,
@@ -91,7 +94,7 @@ const fn helper(
 }
 
 /// All helpers; the number of one is its place, from 1 on.
-pub static HELPERS: [Helper; 10] = [
+pub static HELPERS: [Helper; 11] = [
     helper("ftp", protocol::TCP, true, 21, &[Class { max: 1, timeout: 300 }], Kind::Ftp),
     helper("tftp", protocol::UDP, true, 69, &[Class { max: 1, timeout: 300 }], Kind::Tftp),
     helper("irc", protocol::TCP, false, 6667, &[Class { max: 8, timeout: 300 }], Kind::Irc),
@@ -110,12 +113,20 @@ pub static HELPERS: [Helper; 10] = [
         false,
         161,
         &[Class { max: 1, timeout: 30 }],
-        Kind::Broadcast { timeout: 30 },
+        Kind::Snmp { timeout: 30 },
     ),
     helper("sane", protocol::TCP, true, 6566, &[Class { max: 1, timeout: 300 }], Kind::Sane),
     helper("pptp", protocol::TCP, false, 1723, &[Class { max: 2, timeout: 300 }], Kind::Pptp),
     helper("sip", protocol::UDP, true, 5060, &SIP_CLASSES, Kind::Sip),
     helper("sip", protocol::TCP, true, 5060, &SIP_CLASSES, Kind::Sip),
+    helper(
+        "snmp_trap",
+        protocol::UDP,
+        false,
+        162,
+        &[Class { max: 0, timeout: 180 }],
+        Kind::SnmpTrap,
+    ),
 ];
 
 /// The number of a helper by name and transport protocol.
@@ -184,6 +195,12 @@ impl Helping {
             Kind::Irc => irc::read(message),
             Kind::Amanda => amanda::read(message),
             Kind::Broadcast { timeout } => broadcast::read(message, timeout),
+            Kind::Snmp { timeout } => {
+                let mut actions = broadcast::read(message, timeout);
+                actions.extend(snmp::read(message));
+                actions
+            }
+            Kind::SnmpTrap => snmp::read(message),
             Kind::Sane => sane::read(message, memory),
             Kind::Pptp => pptp::read(message, memory),
             Kind::Sip => sip::read(message, memory),
@@ -234,6 +251,8 @@ pub(crate) struct Message<'a> {
     /// Sequence number of TCP.
     pub seq: u32,
     pub data: &'a [u8],
+    /// Whether the length of UDP is that of the data.
+    pub whole: bool,
     /// Tuples by direction.
     pub tuples: [Tuple; 2],
     /// Whether the connection is translated.

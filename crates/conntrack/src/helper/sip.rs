@@ -11,7 +11,7 @@ use super::sip_text::{self, Found, Host, Message as Text, Span, Walk};
 use super::{Action, Announcement, Edit, Memory, Message, Otherwise, Ports, Renewal};
 use crate::complaint::Wrong;
 use crate::expectation::{Expectation, Follow, expect_flag};
-use crate::settings::SECOND;
+use crate::settings::{HZ, SECOND};
 use crate::{Tuple, tuple};
 use penstock_wire::protocol;
 use std::net::IpAddr;
@@ -386,7 +386,8 @@ impl Reader<'_> {
                 protocol,
                 address: tuple::address(contact.address),
                 port: contact.port,
-                timeout: u64::from(seconds) * SECOND,
+                // The kernel counts ticks in 32 bits, so that many seconds become few.
+                timeout: u64::from(seconds.wrapping_mul(HZ)) * (SECOND / u64::from(HZ)),
             });
         }
         self.actions.push(Action::Renew { class: SIGNALLING, wanted, wrong });

@@ -122,12 +122,15 @@ impl Conntrack {
         }
         let Some(helping) = &mut self.extras[e.extra as usize].helper else { return Ok(()) };
         let transport = packet.network().get(at.offset..).unwrap_or(&[]);
-        let (header, seq) = match at.protocol {
+        let (header, seq, whole) = match at.protocol {
             protocol::TCP => match tcp::Header::new(transport) {
-                Some(h) => (h.header_len(), h.seq()),
+                Some(h) => (h.header_len(), h.seq(), true),
                 None => return Ok(()),
             },
-            protocol::UDP => (udp::LEN, 0),
+            protocol::UDP => {
+                let length = udp::Header::new(transport).map(|h| usize::from(h.length()));
+                (udp::LEN, 0, length == Some(transport.len()))
+            }
             _ => return Ok(()),
         };
         let actions = helping.read(&Message {
@@ -136,6 +139,7 @@ impl Conntrack {
             established: matches!(info, CtInfo::Established | CtInfo::EstablishedReply),
             seq,
             data: transport.get(header..).unwrap_or(&[]),
+            whole,
             tuples: [e.original, e.reply],
             translated: e.has(status::NAT_MASK),
             expected: e.has(status::EXPECTED),
@@ -160,9 +164,11 @@ impl Conntrack {
                 let text = self.extra(n).and_then(|x| x.helper.as_ref()?.cannot_edit());
                 return Err(self.refused(n, text.map(Wrong::Text)));
             }
-            if at.protocol == protocol::TCP {
-                self.shift_sequence(n, direction, seq, edit.growth() as i32);
-            }
+        }
+        // All of a segment together: a second shift at the same number would be lost.
+        let growth: i64 = edits.iter().map(Edit::growth).sum();
+        if at.protocol == protocol::TCP && growth != 0 {
+            self.shift_sequence(n, direction, seq, growth as i32);
         }
         Ok(())
     }

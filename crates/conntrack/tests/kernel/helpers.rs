@@ -457,9 +457,7 @@ fn helpers_say_why_they_drop_packets_as_in_the_kernel() {
         ":5070>;expires=4294967295",
         ":5070>;expires=4294967294",
         ":5070>;expires=4294967296",
-        ":5070>;expires=2147483648",
         ":5070>;expires=4294968",
-        ":5070>;expires=17179870",
         ":5070>;expires=42949673",
         ":5070>\r\nExpires: 4294967295",
     ] {

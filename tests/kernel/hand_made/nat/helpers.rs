@@ -72,6 +72,20 @@ impl Control {
     }
 }
 
+/// A call from the client's port.
+fn invite(transport: &str, port: u16) -> String {
+    let own = "198.18.0.10";
+    let body = format!(
+        "v=0\r\no=a 1 1 IN IP4 {own}\r\ns=-\r\nc=IN IP4 {own}\r\nt=0 0\r\nm=audio 4000 RTP/AVP 0\r\n"
+    );
+    format!(
+        "INVITE sip:b@198.19.0.2 SIP/2.0\r\nVia: SIP/2.0/{transport} {own}:{port};branch=z9\r\n\
+         From: <sip:a@{own}:{port}>;tag=1\r\nTo: <sip:b@198.19.0.2>\r\nCSeq: 1 INVITE\r\n\
+         Contact: <sip:a@{own}:{port}>\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
 /// Connections that others announce in their text, which is translated with them.
 pub fn all() -> Vec<Scenario> {
     let rules = |family: &str, object: &str, port: &str, nat: &str| {
@@ -178,6 +192,41 @@ pub fn all() -> Vec<Scenario> {
                 ("wan", answer4().udp(3000, 40000).data(b"\0\x03\0\x01data")),
                 ("lan", out4().udp(40000, 3000).data(b"\0\x04\0\x01")),
                 ("wan", answer4().udp(3001, 40000).data(b"\0\x03\0\x01data")),
+            ],
+        ),
+        // Several places of a segment change, and its numbers once by all of them.
+        story(
+            on(
+                "nat_sip_stream",
+                &rules("ip", "type \"sip\" protocol tcp", "tcp dport 5060", masquerade),
+            ),
+            &Control::new(to4(), from4(), (40000, 5060))
+                .client(&invite("TCP", 40000), -5)
+                .client(&invite("TCP", 40000), -10)
+                .client("BYE sip:x@198.19.0.2 SIP/2.0\r\n\r\n", -10)
+                .server("SIP/2.0 200 OK\r\n\r\n", 0)
+                .frames,
+        ),
+        // The port that the media come from leads to another connection already.
+        story(
+            on(
+                "nat_sip_media_port_taken",
+                &rules(
+                    "ip",
+                    "type \"sip\" protocol udp",
+                    "udp dport 5060",
+                    &masquerade.replace(
+                        "oifname wan counter",
+                        "oifname wan udp dport 9000 counter masquerade to :7000\n\t\toifname wan counter",
+                    ),
+                ),
+            ),
+            &[
+                ("lan", out4().udp(40000, 5060).data(invite("UDP", 40000).as_bytes())),
+                ("lan", out4().udp(4000, 9000).data(b"something else")),
+                ("wan", answer4().udp(9000, 4000).data(b"media")),
+                ("wan", answer4().udp(9002, 4000).data(b"media")),
+                ("wan", answer4().udp(9001, 4001).data(b"control")),
             ],
         ),
         story(

@@ -12,13 +12,13 @@ use window::{Fit, Segment};
 use super::{Context, Outcome, ProtocolState, Verdict};
 use crate::complaint::Wrong;
 use crate::packet::PacketView;
-use crate::settings::{SECOND, Timeouts};
+use crate::settings::{HZ, SECOND, Timeouts};
 use crate::{Direction, status};
 use penstock_wire::protocol;
 use penstock_wire::tcp::{self, flag};
 
 /// Nanoseconds of a tick, in which the kernel says a timeout.
-const TICK: u64 = SECOND / 250;
+const TICK: u64 = SECOND / HZ as u64;
 const RETRANS: usize = 10;
 const UNACK: usize = 11;
 
