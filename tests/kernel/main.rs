@@ -78,6 +78,7 @@ fn main() -> ExitCode {
         .chain(extensions::bridges::all())
         .chain(extensions::ports::all())
         .chain(extensions::ip_sets::all())
+        .chain(extensions::ipv6::all())
         .chain(extensions::random(seed, count.div_ceil(4)))
         .chain(extensions::translated(extensions::all(), count.div_ceil(4), seed, &words))
         .filter(|s| words.iter().all(|w| s.name.contains(w.as_str())))

@@ -184,6 +184,7 @@ const NONE: NatRequest = NatRequest {
     max_address: [0; 16],
     min_port: 0,
     max_port: 0,
+    base_port: 0,
     flags: 0,
 };
 
@@ -216,6 +217,7 @@ fn nat_requests_carry_the_ranges_in_registers() {
                 max_address: address(A),
                 min_port: 80,
                 max_port: 80,
+                base_port: 0,
                 flags: 3,
             },
         ),

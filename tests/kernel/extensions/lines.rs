@@ -264,6 +264,41 @@ pub const NAT6: &[(&str, &str)] = &[
     ("POSTROUTING", "-j MASQUERADE"),
 ];
 
+/// Ports that keep their distance to another one.
+pub const SHIFTED4: &[&str] = &[
+    "-p tcp -j DNAT --to-destination 198.18.5.20:1000-2000/80",
+    "-p udp -j DNAT --to-destination :9000-9010/50",
+    "-p tcp -j DNAT --to-destination 198.18.5.20:50000-65535/40000",
+];
+
+/// The same of IPv6.
+pub const SHIFTED6: &str = "-p udp -j DNAT --to-destination [2001:db8:5::20]:3000-3999/9";
+
+/// What programs ask other than bytes of the network header: those of the link header, the device.
+pub const ASKED: &[(&str, &str, &str)] = &[
+    ("filter", "FORWARD", "-m bpf --bytecode \"4,48 0 0 4292870155,21 0 1 16,6 0 0 1,6 0 0 0\""),
+    ("mangle", "POSTROUTING", "-m bpf --bytecode \"2,32 0 0 4292870156,22 0 0 0\""),
+    ("filter", "FORWARD", "-m bpf --bytecode \"4,48 0 0 4293918729,21 0 1 17,6 0 0 1,6 0 0 0\""),
+    ("filter", "FORWARD", "-m bpf --bytecode \"2,32 0 0 4294963208,22 0 0 0\""),
+    ("mangle", "POSTROUTING", "-m bpf --bytecode \"2,32 0 0 4294963208,22 0 0 0\""),
+    ("filter", "OUTPUT", "-m bpf --bytecode \"2,32 0 0 4294963208,22 0 0 0\""),
+    ("mangle", "POSTROUTING", "-m bpf --bytecode \"4,40 0 0 4294963228,21 0 1 1,6 0 0 1,6 0 0 0\""),
+    ("filter", "FORWARD", "-m bpf --bytecode \"2,32 0 0 4294963256,6 0 0 1\""),
+    ("filter", "FORWARD", "-m bpf --bytecode \"2,32 0 0 4294963236,6 0 0 1\""),
+];
+
+/// Copies by a device of their own, and by one that is not there.
+pub const COPIES4: &[&str] = &[
+    "-p udp -j TEE --gateway 198.19.0.3 --oif wan",
+    "-p udp -j TEE --gateway 198.19.0.3 --oif nosuch",
+];
+
+/// The same of IPv6.
+pub const COPIES6: &[&str] = &[
+    "-p udp -j TEE --gateway 2001:db8:2::2 --oif wan",
+    "-p udp -j TEE --gateway 2001:db8:2::2 --oif dmz",
+];
+
 /// Rules that only say something together, for both families, ordered by table.
 pub const TOGETHER: &[&[(&str, &str, &str)]] = &[
     &[

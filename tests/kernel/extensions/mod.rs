@@ -6,6 +6,7 @@
 pub mod bridges;
 mod frames;
 pub mod ip_sets;
+pub mod ipv6;
 mod lines;
 pub mod ports;
 
@@ -127,6 +128,17 @@ pub fn all() -> Vec<Scenario> {
     forwarded(&[lines::ROUTES6]).chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
     lines::LOCAL.chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
     forwarded(&[lines::TRANSLATED]).chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
+    for rule in lines::SHIFTED4 {
+        add(&vec![("nat", "PREROUTING", rule)], &vec![]);
+    }
+    add(&vec![], &vec![("nat", "PREROUTING", lines::SHIFTED6)]);
+    lines::ASKED.chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
+    for rule in lines::COPIES4 {
+        add(&vec![("mangle", "FORWARD", rule)], &vec![]);
+    }
+    for rule in lines::COPIES6 {
+        add(&vec![], &vec![("mangle", "FORWARD", rule)]);
+    }
     all.extend(named());
     all.push(chunks());
     all

@@ -132,7 +132,11 @@ impl<S: Sink> Worker<'_, S> {
             oif,
             ..Default::default()
         };
-        let hit = self.net.route4(&flow).ok()?;
+        let Ok(hit) = self.net.route4(&flow) else {
+            // A device that no route leads to has the packet's own destination on its link.
+            let there = penstock_net::RouteType::Unicast;
+            return self.net.link(oif).map(|_| Route::special(there, false, oif, 0));
+        };
         let mut to = Route::of(&hit, 0);
         if to.local {
             to.oif = penstock_net::LOOPBACK;

@@ -163,6 +163,12 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
         self.worker.state.host.interfaces.get(index as usize)?.as_ref()
     }
 
+    fn interface_named(&self, name: &[u8; 16]) -> Option<u32> {
+        let mut all = self.worker.state.host.interfaces.iter();
+        let index = all.position(|i| i.as_ref().is_some_and(|i| i.name == *name))?;
+        u32::try_from(index).ok()
+    }
+
     fn worker(&self) -> WorkerNumber {
         self.worker.state.worker
     }

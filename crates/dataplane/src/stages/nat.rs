@@ -244,7 +244,7 @@ impl<S: Sink> Worker<'_, S> {
             max_address: request.max_address,
             min_id: request.min_port,
             max_id: request.max_port,
-            base_id: 0,
+            base_id: request.base_port,
         };
         let (range, manip) = match request.kind {
             NatKind::Source => (range, Manip::Source),

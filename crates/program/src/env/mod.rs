@@ -164,6 +164,12 @@ pub trait Env {
     /// An interface by index.
     fn interface(&self, index: u32) -> Option<&Interface>;
 
+    /// Index of the interface of a name, which is padded with zeros.
+    fn interface_named(&self, name: &[u8; 16]) -> Option<u32> {
+        let _ = name;
+        None
+    }
+
     /// What the wall clock says at a time of the packet clock, which continues when the wall clock
     /// is set: nanoseconds since the epoch, for `meta time`, `day` and `hour`.
     fn wall_time(&self, time: u64) -> u64 {

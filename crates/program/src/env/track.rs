@@ -41,6 +41,9 @@ pub struct NatRequest {
     pub min_port: u16,
     /// Last port.
     pub max_port: u16,
+    /// The port from which ports keep their distance in the range, in host order; 0 unless
+    /// `NF_NAT_RANGE_PROTO_OFFSET` (32) is among the flags.
+    pub base_port: u16,
     /// `NF_NAT_RANGE_*`.
     pub flags: u32,
 }

@@ -34,6 +34,7 @@ pub(super) fn eval<E: Env>(
         max_address: [0; 16],
         min_port: 0,
         max_port: 0,
+        base_port: nat.base_port,
         flags: nat.flags,
     };
     if let Some((min, max)) = nat.addr {

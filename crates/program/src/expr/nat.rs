@@ -98,6 +98,16 @@ impl Expression for Nat {
     }
 
     fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
+        self.linked().map(Op::Nat)
+    }
+}
+
+impl Nat {
+    /// With registers as slots.
+    ///
+    /// # Errors
+    /// A register is none.
+    pub(super) fn linked(&self) -> Result<LinkedNat, LinkReason> {
         let kind = match self.kind {
             NatType::Snat => NatKind::Source,
             NatType::Dnat => NatKind::Destination,
@@ -108,7 +118,7 @@ impl Expression for Nat {
         if addr.is_some() {
             nat.flags |= NAT_MAP_IPS;
         }
-        Ok(Op::Nat(LinkedNat { family: self.family, addr, ..nat }))
+        Ok(LinkedNat { family: self.family, addr, ..nat })
     }
 }
 
@@ -259,5 +269,5 @@ fn link_ports(
     if port.is_some() {
         flags |= NAT_PROTO_SPECIFIED;
     }
-    Ok(LinkedNat { kind, family: INET, addr: None, port, flags })
+    Ok(LinkedNat { kind, family: INET, addr: None, port, base_port: 0, flags })
 }

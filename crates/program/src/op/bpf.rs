@@ -50,10 +50,16 @@ pub enum BpfAncillary {
     Protocol,
     /// How the packet came (`PACKET_*`).
     PacketType,
-    /// Index of the device that it came by.
+    /// Index of its device.
     Device,
+    /// Type of its device (`ARPHRD_*`).
+    DeviceType,
     /// Its mark.
     Mark,
+    /// Number of the worker.
+    Worker,
+    /// A random number.
+    Random,
 }
 
 /// One instruction. Jumps count from the next one, and only lead forwards.
@@ -70,7 +76,15 @@ pub enum BpfStep {
         /// Plus the index register.
         indexed: bool,
     },
-    /// The accumulator becomes something that is known of the packet.
+    /// The accumulator becomes 1, 2 or 4 bytes from the link header on.
+    LoadLink {
+        /// Bytes.
+        size: u8,
+        /// Where.
+        offset: u32,
+    },
+    /// The accumulator becomes something that is known of the packet. The program ends with 0 where
+    /// the packet has none.
     Ancillary(BpfAncillary),
     /// The accumulator becomes the packet's length from the network header on.
     Length,
@@ -118,18 +132,15 @@ pub enum BpfStep {
 }
 
 /// What a program knows of a packet.
-#[derive(Clone, Copy, Debug)]
-pub struct BpfPacket<'a> {
+pub trait BpfPacket {
+    /// Its link header.
+    fn link(&self) -> &[u8];
+
     /// Its bytes from the network header on.
-    pub network: &'a [u8],
-    /// The link's protocol number.
-    pub protocol: u16,
-    /// How the packet came (`PACKET_*`).
-    pub packet_type: u8,
-    /// Index of the device that it came by.
-    pub device: u32,
-    /// Its mark.
-    pub mark: u32,
+    fn network(&self) -> &[u8];
+
+    /// Something else; `None` if the packet has none.
+    fn ancillary(&mut self, what: BpfAncillary) -> Option<u32>;
 }
 
 /// A checked program: it ends, and stays within its memory.
@@ -170,9 +181,9 @@ impl BpfProgram {
     }
 
     /// What it returns for a packet.
-    pub fn run(&self, packet: &BpfPacket<'_>) -> u32 {
+    pub fn run(&self, packet: &mut impl BpfPacket) -> u32 {
         let (mut a, mut x, mut memory) = (0u32, 0u32, [0u32; MEMORY]);
-        let len = packet.network.len() as u32;
+        let len = packet.network().len() as u32;
         let mut at = 0;
         while let Some(step) = self.0.get(at) {
             at += 1;
@@ -180,12 +191,21 @@ impl BpfProgram {
             match *step {
                 BpfStep::Load { size, offset, indexed } => {
                     let start = if indexed { u64::from(x) } else { 0 } + u64::from(offset);
-                    match bytes(packet.network, start, size) {
+                    match bytes(packet.network(), start, size) {
                         Some(value) => a = value,
                         None => return 0,
                     }
                 }
-                BpfStep::Ancillary(what) => a = ancillary(what, packet),
+                BpfStep::LoadLink { size, offset } => {
+                    match from_link(packet.link(), packet.network(), offset, size) {
+                        Some(value) => a = value,
+                        None => return 0,
+                    }
+                }
+                BpfStep::Ancillary(what) => match packet.ancillary(what) {
+                    Some(value) => a = value,
+                    None => return 0,
+                },
                 BpfStep::Length => a = len,
                 BpfStep::LengthX => x = len,
                 BpfStep::Constant(k) => a = k,
@@ -194,7 +214,7 @@ impl BpfProgram {
                 BpfStep::RecallX(n) => x = memory[cell(n)],
                 BpfStep::Store(n) => memory[cell(n)] = a,
                 BpfStep::StoreX(n) => memory[cell(n)] = x,
-                BpfStep::HeaderLength(offset) => match bytes(packet.network, offset.into(), 1) {
+                BpfStep::HeaderLength(offset) => match bytes(packet.network(), offset.into(), 1) {
                     Some(byte) => x = (byte & 15) << 2,
                     None => return 0,
                 },
@@ -224,19 +244,20 @@ fn bytes(network: &[u8], start: u64, size: u8) -> Option<u32> {
     Some(bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
 }
 
+/// Bytes from the link header on, of which some may be in the network header.
+fn from_link(link: &[u8], network: &[u8], offset: u32, size: u8) -> Option<u32> {
+    let byte = |at: u64| match at.checked_sub(link.len() as u64) {
+        None => bytes(link, at, 1),
+        Some(at) => bytes(network, at, 1),
+    };
+    let first = u64::from(offset);
+    (first..first + u64::from(size)).try_fold(0, |value, at| Some(value << 8 | byte(at)?))
+}
+
 fn value(operand: BpfOperand, x: u32) -> u32 {
     match operand {
         BpfOperand::Constant(k) => k,
         BpfOperand::X => x,
-    }
-}
-
-fn ancillary(what: BpfAncillary, packet: &BpfPacket<'_>) -> u32 {
-    match what {
-        BpfAncillary::Protocol => packet.protocol.into(),
-        BpfAncillary::PacketType => packet.packet_type.into(),
-        BpfAncillary::Device => packet.device,
-        BpfAncillary::Mark => packet.mark,
     }
 }
 
@@ -282,7 +303,7 @@ fn step(&(code, jt, jf, k): &(u16, u8, u8, u32)) -> Result<BpfStep, &'static str
     Ok(match code {
         0x20 | 0x28 | 0x30 => match i32::try_from(k) {
             Ok(_) => BpfStep::Load { size, offset: k, indexed: false },
-            Err(_) => BpfStep::Ancillary(asked(k)?),
+            Err(_) => from_header(size, k)?,
         },
         0x40 | 0x48 | 0x50 => match i32::try_from(k) {
             Ok(_) => BpfStep::Load { size, offset: k, indexed: true },
@@ -344,16 +365,31 @@ fn step(&(code, jt, jf, k): &(u16, u8, u8, u32)) -> Result<BpfStep, &'static str
     })
 }
 
-/// What is loaded from a negative offset (`SKF_AD_OFF` and on).
-fn asked(k: u32) -> Result<BpfAncillary, &'static str> {
+/// What is loaded from a negative offset: from the link header on (`SKF_LL_OFF`), from the network
+/// header on (`SKF_NET_OFF`), or something else that is known of the packet (`SKF_AD_OFF`).
+fn from_header(size: u8, k: u32) -> Result<BpfStep, &'static str> {
+    const SKF_LL_OFF: u32 = 0xffe0_0000;
+    const SKF_NET_OFF: u32 = 0xfff0_0000;
     const SKF_AD_OFF: u32 = 0xffff_f000;
-    match k.wrapping_sub(SKF_AD_OFF) {
-        0 => Ok(BpfAncillary::Protocol),
-        4 => Ok(BpfAncillary::PacketType),
-        8 => Ok(BpfAncillary::Device),
-        20 => Ok(BpfAncillary::Mark),
-        _ => Err("its program asks for something that is not known of packets"),
+    if k < SKF_LL_OFF {
+        return Err("its program reads before the link header");
     }
+    if k < SKF_NET_OFF {
+        return Ok(BpfStep::LoadLink { size, offset: k - SKF_LL_OFF });
+    }
+    if k < SKF_AD_OFF {
+        return Ok(BpfStep::Load { size, offset: k - SKF_NET_OFF, indexed: false });
+    }
+    Ok(BpfStep::Ancillary(match k - SKF_AD_OFF {
+        0 => BpfAncillary::Protocol,
+        4 => BpfAncillary::PacketType,
+        8 => BpfAncillary::Device,
+        20 => BpfAncillary::Mark,
+        28 => BpfAncillary::DeviceType,
+        36 => BpfAncillary::Worker,
+        56 => BpfAncillary::Random,
+        _ => return Err("its program asks for something that is not known of packets"),
+    }))
 }
 
 /// Whether no way through the program reads memory before it is written
@@ -390,9 +426,27 @@ fn remembers(steps: &[BpfStep]) -> bool {
 mod tests {
     use super::*;
 
+    struct Bytes<'a>(&'a [u8]);
+
+    impl BpfPacket for Bytes<'_> {
+        fn link(&self) -> &[u8] {
+            &[1, 2, 3]
+        }
+
+        fn network(&self) -> &[u8] {
+            self.0
+        }
+
+        fn ancillary(&mut self, what: BpfAncillary) -> Option<u32> {
+            match what {
+                BpfAncillary::Protocol => Some(0x800),
+                _ => None,
+            }
+        }
+    }
+
     fn run(filter: &[(u16, u8, u8, u32)], network: &[u8]) -> Result<u32, &'static str> {
-        let packet = BpfPacket { network, protocol: 0x800, packet_type: 0, device: 3, mark: 0x77 };
-        Ok(BpfProgram::new(filter)?.run(&packet))
+        Ok(BpfProgram::new(filter)?.run(&mut Bytes(network)))
     }
 
     #[test]
@@ -404,6 +458,14 @@ mod tests {
             (&[(0x20, 0, 0, 5), (0x06, 0, 0, 9)], Ok(0)),
             (&[(0xb1, 0, 0, 0), (0x87, 0, 0, 0), (0x16, 0, 0, 0)], Ok(24)),
             (&[(0x28, 0, 0, 0xffff_f000), (0x16, 0, 0, 0)], Ok(0x800)),
+            (&[(0x28, 0, 0, 0xffe0_0002), (0x16, 0, 0, 0)], Ok(0x346)),
+            (&[(0x20, 0, 0, 0xffe0_0008), (0x06, 0, 0, 9)], Ok(0)),
+            (&[(0x30, 0, 0, 0xfff0_0003), (0x16, 0, 0, 0)], Ok(3)),
+            (&[(0x20, 0, 0, 0xffff_f008), (0x06, 0, 0, 9)], Ok(0)),
+            (
+                &[(0x30, 0, 0, 0xffdf_ffff), (0x16, 0, 0, 0)],
+                Err("its program reads before the link header"),
+            ),
             (&[(0x80, 0, 0, 0), (0x15, 0, 1, 8), (0x06, 0, 0, 5), (0x06, 0, 0, 6)], Ok(5)),
             (
                 &[

@@ -2,12 +2,14 @@
 
 //! What extensions of x_tables do that no other operation does.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use penstock_ipset::Query;
 
 use super::Op;
 use super::bpf::BpfProgram;
+use super::ipv6::Ipv6Match;
 use crate::linked::{LinkedVerdict, NewConnection};
 use crate::state::dynamic::{DynamicSet, Statements};
 use crate::state::{RecentAction, State};
@@ -61,6 +63,8 @@ pub enum Extension {
     },
     /// Chunks of SCTP.
     SctpChunks(ChunkRule),
+    /// Headers of IPv6.
+    Ipv6(Ipv6Match),
     /// Lowers the maximum segment size of TCP, or adds it.
     SetTcpMss(SegmentSize),
     /// Overwrites TCP options with no-operations.
@@ -96,6 +100,13 @@ pub enum Extension {
     Connlimit(ConnectionsOf),
     /// Counts in an account; breaks if that is within its quota.
     Account(Arc<State>),
+    /// Routes a copy to a gateway by a device; any device if there is none of the name.
+    CopyTo {
+        /// The gateway.
+        gateway: IpAddr,
+        /// The device's name, padded with zeros.
+        device: [u8; 16],
+    },
     /// What a connection that is yet to begin gets.
     Template(NewConnection),
     /// Answers an ARP request for an IPv4 address.
@@ -406,6 +417,7 @@ impl Extension {
             | Extension::TcpOption { .. }
             | Extension::TcpMss { .. }
             | Extension::SctpChunks(_)
+            | Extension::Ipv6(_)
             | Extension::SetTcpMss(_)
             | Extension::StripTcpOptions { .. }
             | Extension::Ttl(_)
@@ -422,6 +434,7 @@ impl Extension {
             | Extension::Hashlimit(_)
             | Extension::Connlimit(_)
             | Extension::Account(_)
+            | Extension::CopyTo { .. }
             | Extension::Template(_)
             | Extension::ArpReply { .. } => Vec::new(),
         }

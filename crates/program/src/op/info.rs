@@ -455,14 +455,17 @@ fn extension(extension: &Extension) -> Info {
         Extension::TransportHeader { .. }
         | Extension::TcpOption { .. }
         | Extension::TcpMss { .. }
-        | Extension::SctpChunks(_) => Info { burst_safe: true, ..does(Effect::Outside) },
+        | Extension::SctpChunks(_)
+        | Extension::Ipv6(_) => Info { burst_safe: true, ..does(Effect::Outside) },
         Extension::SetTcpMss(_) => does(Effect::Bytes),
         Extension::StripTcpOptions { .. } => does(Effect::Bytes).burst_safe(true),
         Extension::Ttl(_) => does(Effect::Bytes).burst_safe(true),
         Extension::U32(_) | Extension::Search(_) => does(Effect::None),
         Extension::Time(_) => does(Effect::Outside).only_breaks(),
-        Extension::Bpf(_) | Extension::Policy(_) | Extension::Physdev(_) => does(Effect::None),
-        Extension::ArpReply { .. } => does(Effect::Outside),
+        // It may ask for a random number.
+        Extension::Bpf(_) => does(Effect::Outside).only_breaks(),
+        Extension::Policy(_) | Extension::Physdev(_) => does(Effect::None),
+        Extension::ArpReply { .. } | Extension::CopyTo { .. } => does(Effect::Outside),
         // It may change the packet's type.
         Extension::Cluster(_) | Extension::Template(_) => does(Effect::Metadata),
         Extension::Recent(_) | Extension::Account(_) | Extension::IpSet(_) => {

@@ -5,14 +5,16 @@
 mod bpf;
 mod extension;
 mod info;
+mod ipv6;
 
-pub use bpf::{BpfPacket, BpfProgram};
+pub use bpf::{BpfAncillary, BpfPacket, BpfProgram};
 pub use extension::{
     ChunkFlags, ChunkRule, ChunksWanted, Cluster, ConnectionsOf, Extension, GroupRule, IpSetMatch,
     IpSetTarget, IpsecElement, IpsecPolicy, Masked, Physdev, PortName, RecentRule, Search,
     SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
 };
 pub use info::{Effect, Info, Parts, TRANSPORT_PRECHECKED, sees_fragments};
+pub use ipv6::{FragmentMatch, Ipv6Match, Number, OptionsMatch, RoutingMatch, Within};
 
 use std::sync::Arc;
 
@@ -250,6 +252,8 @@ pub struct LinkedNat {
     pub family: u8,
     pub addr: Option<(u8, u8)>,
     pub port: Option<(u8, u8)>,
+    /// The port from which ports keep their distance in the range, if the flags say so.
+    pub base_port: u16,
     /// `NF_NAT_RANGE_*`, complete.
     pub flags: u32,
 }

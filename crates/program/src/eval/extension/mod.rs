@@ -4,6 +4,7 @@
 //! as far as they are not lowered to other operations.
 
 mod ip_sets;
+mod ipv6;
 mod look;
 mod outside;
 mod remember;
@@ -48,6 +49,7 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         Extension::TcpOption { kind, inverted } => tcp::option(*kind, *inverted, packet),
         Extension::TcpMss { range, inverted } => tcp::segment_size(*range, *inverted, packet),
         Extension::SctpChunks(rule) => sctp::chunks(rule, packet),
+        Extension::Ipv6(asked) => ipv6::matches(asked, packet),
         Extension::SetTcpMss(size) => tcp::set_segment_size(*size, packet, env),
         Extension::StripTcpOptions { options } => tcp::strip_options(options, packet),
         Extension::Ttl(change) => ttl::change(*change, packet),
@@ -60,7 +62,7 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         Extension::Time(times) => {
             Step::unless(!look::is_now(times, env.wall_time(packet.meta.time) / 1_000_000_000))
         }
-        Extension::Bpf(program) => outside::bpf(program, packet),
+        Extension::Bpf(program) => outside::bpf(program, packet, env),
         Extension::Physdev(asked) => Step::unless(!outside::physdev(asked, packet, env)),
         Extension::Cluster(cluster) => outside::cluster(cluster, packet, env),
         Extension::Policy(policy) => outside::policy(policy, packet, env),
@@ -70,6 +72,11 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         Extension::Account(state) => remember::account(state, packet),
         Extension::IpSet(rule) => ip_sets::matches(rule, packet, env),
         Extension::SetIpSet(rule) => ip_sets::target(rule, packet, env),
+        Extension::CopyTo { gateway, device } => {
+            let device = env.interface_named(device);
+            env.dup(packet, Some(*gateway), device);
+            Step::Next
+        }
         Extension::ArpReply { address, verdict } => {
             match (outside::arp_reply(*address, packet, env), verdict) {
                 (true, Some(verdict)) => Step::Verdict(*verdict),

@@ -10,23 +10,53 @@ use penstock_wire::{ethernet, protocol};
 
 use super::super::{jhash, reciprocal_scale};
 use super::Step;
-use crate::Env;
 use crate::env::IpsecState;
 use crate::op::{
-    BpfPacket, BpfProgram, Cluster, IpsecElement, IpsecPolicy, Masked, Physdev, PortName,
+    BpfAncillary, BpfPacket, BpfProgram, Cluster, IpsecElement, IpsecPolicy, Masked, Physdev,
+    PortName,
 };
+use crate::{Env, Hook};
+
+/// A packet as programs see it.
+struct Seen<'p, E> {
+    packet: &'p Packet,
+    env: &'p mut E,
+}
+
+impl<E: Env> BpfPacket for Seen<'_, E> {
+    fn link(&self) -> &[u8] {
+        self.packet.link()
+    }
+
+    fn network(&self) -> &[u8] {
+        self.packet.network()
+    }
+
+    fn ancillary(&mut self, what: BpfAncillary) -> Option<u32> {
+        let meta = &self.packet.meta;
+        // `skb->dev`: on its way out a packet of the host has none yet, but over IPv6.
+        let device = match self.env.context().hook {
+            Hook::Postrouting => meta.oif,
+            Hook::Output if meta.protocol == ethernet::IPV6 => meta.oif,
+            Hook::Output => 0,
+            _ => meta.iif,
+        };
+        Some(match what {
+            BpfAncillary::Protocol => meta.protocol.into(),
+            BpfAncillary::PacketType => meta.packet_type as u32,
+            BpfAncillary::Device if device == 0 => return None,
+            BpfAncillary::Device => device,
+            BpfAncillary::DeviceType => self.env.interface(device)?.arphrd.into(),
+            BpfAncillary::Mark => meta.mark,
+            BpfAncillary::Worker => self.env.worker().get() as u32,
+            BpfAncillary::Random => self.env.random(),
+        })
+    }
+}
 
 /// `bpf_mt()`
-pub(super) fn bpf(program: &BpfProgram, packet: &Packet) -> Step {
-    let meta = &packet.meta;
-    let view = BpfPacket {
-        network: packet.network(),
-        protocol: meta.protocol,
-        packet_type: meta.packet_type as u8,
-        device: meta.iif,
-        mark: meta.mark,
-    };
-    Step::unless(program.run(&view) == 0)
+pub(super) fn bpf<E: Env>(program: &BpfProgram, packet: &Packet, env: &mut E) -> Step {
+    Step::unless(program.run(&mut Seen { packet, env }) == 0)
 }
 
 /// `physdev_mt()`: whether a packet is bridged as rules ask it.

@@ -82,6 +82,8 @@ impl Xt {
                 let (input, output) = (info.u32(4) & 4 != 0, info.u32(4) & 8 != 0);
                 output && (input || incoming) || input && outgoing
             }
+            "ah" if place.family == Family::Ip6 => info.u8(13) & !3 != 0,
+            "ah" => info.u8(8) & !1 != 0,
             // Neither a path nor a class, or both.
             "cgroup" if self.rev > 0 => (info.u8(0) != 0) == (info.u8(1) != 0),
             "connlabel" => {
@@ -92,6 +94,11 @@ impl Xt {
                 let (asked, inverted) = (info.u8(0), info.u8(1));
                 (asked | inverted) & 0xce != 0 || asked & 0x30 != 0 && !place.is_of(&[TCP])
             }
+            // An order that is not strict was never there.
+            "dst" | "hbh" => info.u8(4) & 4 != 0 || info.u8(5) & !1 != 0,
+            "frag" => info.u8(13) & !1 != 0,
+            "ipv6header" => info.u8(2) == 0 && ![0, u8::MAX].contains(&info.u8(1)),
+            "mh" => info.u8(2) & !1 != 0,
             "multiport" => info.u8(0) > 2 || info.u8(1) > 15,
             "physdev" => {
                 let (inverted, asked) = (info.u8(64), info.u8(65));
@@ -107,6 +114,7 @@ impl Xt {
             }
             "recent" => recent(info),
             "rpfilter" => info.u8(0) & !15 != 0,
+            "rt" => routing(info),
             "statistic" => info.u16(0) > 1 || info.u16(2) & !1 != 0,
             _ => false,
         };
@@ -149,6 +157,8 @@ impl Xt {
                 const LATER: [Hook; 3] = [Hook::Forward, Hook::Output, Hook::Postrouting];
                 place.table != "mangle" || later && !place.hook_is(&LATER)
             }),
+            // The name of a device has an end.
+            "TEE" => info.u8(31) != 0,
             // It clamps to the path's MTU, which is not known yet.
             "TCPMSS" => info.u16(0) == u16::MAX && place.hook_is(&[Hook::Prerouting, Hook::Input]),
             "TTL" | "HL" => info.u8(0) > 2 || info.u8(0) != 0 && info.u8(1) == 0,
@@ -168,6 +178,15 @@ fn recent(info: Info<'_>) -> bool {
         || asked & SET_REMOVE != 0 && (seconds != 0 || hits != 0 || asked & MODIFIERS != 0)
         || asked & 0x20 != 0 && seconds == 0
         || hits >= crate::state::RECENT_MOST
+}
+
+/// What `rt_mt6_check()` refuses: addresses are those of routing headers of type 0.
+fn routing(info: Info<'_>) -> bool {
+    const TYPE: u8 = 1;
+    const OF_TYPE_0: u8 = 0x38;
+    let (flags, inverted) = (info.u8(16), info.u8(17));
+    let is_type_0 = flags & TYPE != 0 && info.u32(0) == 0 && inverted & TYPE == 0;
+    inverted & !7 != 0 || flags & OF_TYPE_0 != 0 && !is_type_0
 }
 
 /// Whether an address is the prefix of a network of so many bits, at most 64.

@@ -12,7 +12,7 @@
 //! | --- | --- |
 //! | `table` | those that run, by name and revision |
 //! | `registered`, `check` | those that Linux has, and where it takes them |
-//! | `transport`, `network` | matches of headers |
+//! | `transport`, `network`, `ipv6` | matches of headers |
 //! | `metadata`, `connection` | matches of what is known of the packet and its connection |
 //! | `remembered` | matches that remember packets, and the state of extensions |
 //! | `named` | what other programs make, by name |
@@ -32,6 +32,7 @@ mod frame;
 mod host;
 mod info;
 mod ip_sets;
+mod ipv6;
 mod metadata;
 mod named;
 mod nat;
@@ -209,7 +210,8 @@ mod tests {
     #[test]
     fn any_structure_is_linked_or_refused() {
         let mut random = fastrand::Rng::with_seed(1);
-        for row in table::ALL.iter().chain(table::BRIDGE).chain(table::ARP) {
+        let all = [table::IPV4, table::IPV6, table::ALL, table::BRIDGE, table::ARP];
+        for row in all.into_iter().flatten() {
             for round in 0..200 {
                 let len = if round == 0 { random.usize(..=row.len) } else { row.len };
                 let few = random.u8(..);

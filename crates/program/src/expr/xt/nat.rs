@@ -26,6 +26,8 @@ struct Range {
     flags: u32,
     addresses: [[u8; 16]; 2],
     ports: [[u8; 2]; 2],
+    /// The port from which ports keep their distance in the range, in host order.
+    base_port: u16,
     /// Bytes of an address.
     len: usize,
     family: Family,
@@ -47,6 +49,7 @@ impl Range {
             flags: info.u32(4),
             addresses: [address(8), address(12)],
             ports: [info.bytes(16), info.bytes(18)],
+            base_port: 0,
             len: 4,
             family: Family::Ip,
         }
@@ -60,6 +63,7 @@ impl Range {
             flags: info.u32(0),
             addresses: [info.bytes(4), info.bytes(20)],
             ports: [info.bytes(36), info.bytes(38)],
+            base_port: if given.rev == 2 { u16::from_be_bytes(info.bytes(40)) } else { 0 },
             len: if family == Family::Ip6 { 16 } else { 4 },
             family,
         }
@@ -67,9 +71,8 @@ impl Range {
     }
 
     fn checked(self) -> Result<Range, &'static str> {
-        const KNOWN: u32 = MAP_IPS | PROTO_SPECIFIED | PLAIN | NETMAP;
+        const KNOWN: u32 = MAP_IPS | PROTO_SPECIFIED | PROTO_OFFSET | PLAIN | NETMAP;
         match self.flags {
-            flags if flags & PROTO_OFFSET != 0 => Err("ports are not shifted by an offset"),
             flags if flags & !KNOWN != 0 => Err("it has unknown flags"),
             _ => Ok(self),
         }
@@ -101,15 +104,10 @@ impl Range {
         let mut parts = Vec::new();
         let [addr_min, addr_max] = self.load_addresses(&mut parts);
         let [proto_min, proto_max] = self.load_ports(&mut parts);
-        parts.push(vm(Nat {
-            kind,
-            family: self.family as u8,
-            addr_min,
-            addr_max,
-            proto_min,
-            proto_max,
-            flags: self.flags & PLAIN | more,
-        }));
+        let flags = self.flags & (PLAIN | PROTO_OFFSET) | more;
+        let family = self.family as u8;
+        let nat = Nat { kind, family, addr_min, addr_max, proto_min, proto_max, flags };
+        parts.push(Part::Nat(nat, self.base_port));
         parts
     }
 }

@@ -12,13 +12,13 @@ use penstock_sets::{Description, Element, Set};
 
 use super::super::{
     Bitwise, BitwiseOp, Byteorder, ByteorderOp, Cmp, Ct, Expression, Immediate, ImmediateData,
-    Meta, Payload, Range,
+    Meta, Nat, Payload, Range,
 };
 use crate::linked::NewConnection;
 use crate::linked::{LinkedData, LinkedValue};
 use crate::linking::{LinkReason, Linking, NO_STATE};
 use crate::needs::Needs;
-use crate::op::{Extension, Load, Op};
+use crate::op::{Extension, LinkedNat, Load, Op};
 use crate::operand::{CmpOp, CtDir, CtKey, MetaKey, PayloadBase};
 use crate::{Data, Family, Register, State};
 
@@ -29,6 +29,8 @@ type Make = dyn Fn(&Arc<State>) -> Option<Extension>;
 pub enum Part {
     /// A VM expression.
     Vm(Box<dyn Expression>),
+    /// A translation, and the port from which ports keep their distance in its range.
+    Nat(Nat, u16),
     /// An operation that needs nothing.
     Op(Op),
     /// An operation that needs the extension's state, if that is of the kind.
@@ -63,6 +65,7 @@ impl fmt::Debug for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Part::Vm(expr) => write!(f, "[ {expr} ]"),
+            Part::Nat(nat, base_port) => f.debug_tuple("Nat").field(nat).field(base_port).finish(),
             Part::Op(op) => op.fmt(f),
             Part::Stateful(_) => f.write_str("Stateful"),
             Part::Account(name) => f.debug_tuple("Account").field(name).finish(),
@@ -92,6 +95,10 @@ impl Part {
     fn link(&self, linking: &Linking<'_>) -> Result<Option<Op>, LinkReason> {
         let extension = match self {
             Part::Vm(expr) => return expr.link(linking).map(Some),
+            Part::Nat(nat, base_port) => {
+                let linked = LinkedNat { base_port: *base_port, ..nat.linked()? };
+                return Ok(Some(Op::Nat(linked)));
+            }
             Part::Op(op) => return Ok(Some(op.clone())),
             Part::Stateful(make) => make(linking.state()?).ok_or(NO_STATE)?,
             Part::Account(name) => {
@@ -125,6 +132,7 @@ impl Part {
     pub fn needs(&self, family: Family, needs: &mut Needs) {
         match self {
             Part::Vm(expr) => expr.needs(family, needs),
+            Part::Nat(nat, _) => nat.needs(family, needs),
             Part::Op(_) | Part::Stateful(_) | Part::Account(_) => {}
             Part::Defrag => needs.defrag.add(family),
             Part::Tracks | Part::Template(..) => needs.track(family),

@@ -5,7 +5,7 @@
 use std::ops::RangeInclusive;
 
 use super::{
-    Given, Lowering, bridge, change, connection, frame, host, ip_sets, metadata, named, nat,
+    Given, Lowering, bridge, change, connection, frame, host, ip_sets, ipv6, metadata, named, nat,
     network, outside, remembered, transport, verdict,
 };
 use crate::Family;
@@ -26,13 +26,16 @@ pub struct Row {
 
 /// The extension of a name and revision in tables of a family.
 pub fn find(target: bool, name: &str, rev: u32, family: Family) -> Option<&'static Row> {
-    let all = match family {
-        Family::Ip | Family::Ip6 => ALL,
-        Family::Bridge => BRIDGE,
-        Family::Arp => ARP,
+    let (own, both): (&[Row], &[Row]) = match family {
+        Family::Ip => (IPV4, ALL),
+        Family::Ip6 => (IPV6, ALL),
+        Family::Bridge => (BRIDGE, &[]),
+        Family::Arp => (ARP, &[]),
         Family::Inet | Family::Netdev => return None,
     };
-    all.iter().find(|row| row.target == target && row.name == name && row.revs.contains(&rev))
+    own.iter()
+        .chain(both)
+        .find(|row| row.target == target && row.name == name && row.revs.contains(&rev))
 }
 
 /// A match.
@@ -55,10 +58,24 @@ const fn target(
     Row { target: true, name, revs, len, lower }
 }
 
+/// Those of IPv4 alone.
+pub const IPV4: &[Row] = &[matching("ah", 0..=0, 9, transport::ah)];
+
+/// Those of IPv6 alone.
+pub const IPV6: &[Row] = &[
+    matching("ah", 0..=0, 14, ipv6::ah),
+    matching("dst", 0..=0, 39, ipv6::dst),
+    matching("eui64", 0..=0, 0, ipv6::eui64),
+    matching("frag", 0..=0, 14, ipv6::frag),
+    matching("hbh", 0..=0, 39, ipv6::hbh),
+    matching("ipv6header", 0..=0, 3, ipv6::ipv6header),
+    matching("mh", 0..=0, 3, ipv6::mh),
+    matching("rt", 0..=0, 277, ipv6::rt),
+];
+
 /// Those of IPv4 and IPv6, matches first.
 pub const ALL: &[Row] = &[
     matching("addrtype", 1..=1, 8, metadata::addrtype),
-    matching("ah", 0..=0, 9, transport::ah),
     matching("bpf", 0..=0, 4, outside::bpf),
     matching("bpf", 1..=1, 8, outside::bpf),
     matching("cluster", 0..=0, 16, outside::cluster),

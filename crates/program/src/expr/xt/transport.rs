@@ -164,9 +164,6 @@ pub fn esp(given: &Given<'_>) -> Lowering {
 
 /// `struct ipt_ah`
 pub fn ah(given: &Given<'_>) -> Lowering {
-    if given.family != Family::Ip {
-        return Err("authentication headers of IPv6 are not matched");
-    }
     let info = given.info;
     let spis = range32([info.u32(0), info.u32(4)], info.u8(8) & 1 != 0);
     Ok(vec![header(12), transport(4, 4), spis])

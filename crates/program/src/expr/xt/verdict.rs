@@ -5,9 +5,10 @@
 //! `xt_TEE.c`).
 
 use super::super::{Dup, Log, Queue, Reject, RejectType};
-use super::part::{REG, constant, vm};
+use super::part::{REG, constant, own, vm};
 use super::{Given, Lowering};
 use crate::Family;
+use crate::op::Extension;
 
 /// `struct ipt_reject_info`, `struct ip6t_reject_info`
 pub fn reject(given: &Given<'_>) -> Lowering {
@@ -97,13 +98,27 @@ pub fn nfqueue(given: &Given<'_>) -> Lowering {
     Ok(vec![vm(Queue { num: info.u16(0), total, sreg: None, bypass, fanout })])
 }
 
+/// A name without what is after its first zero.
+fn padded(name: [u8; 16]) -> [u8; 16] {
+    let len = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+    let mut padded = [0; 16];
+    padded[..len].copy_from_slice(&name[..len]);
+    padded
+}
+
 /// `struct xt_tee_tginfo`
 pub fn tee(given: &Given<'_>) -> Lowering {
     let info = given.info;
-    if info.u8(16) != 0 {
-        return Err("copies go where the route leads, not by a device of their own");
+    let v6 = given.ip()? == Family::Ip6;
+    let device = info.bytes::<16>(16);
+    if device[0] != 0 {
+        let gateway = match v6 {
+            true => info.bytes::<16>(0).into(),
+            false => info.bytes::<4>(0).into(),
+        };
+        return Ok(vec![own(Extension::CopyTo { gateway, device: padded(device) })]);
     }
-    let len = if given.ip()? == Family::Ip6 { 16 } else { 4 };
+    let len = if v6 { 16 } else { 4 };
     let gateway = constant(REG, &info.bytes::<16>(0)[..len]);
     Ok(vec![gateway, vm(Dup { addr: Some(REG), dev: None })])
 }
