@@ -21,6 +21,7 @@ mod flows;
 mod flowtable;
 mod hand_over;
 mod hostile;
+mod hosts;
 mod inject;
 mod keep;
 mod nat;
