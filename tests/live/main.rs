@@ -22,6 +22,7 @@ mod flowtable;
 mod hand_over;
 mod host_settings;
 mod hostile;
+mod hosts;
 mod inject;
 mod keep;
 mod nat;

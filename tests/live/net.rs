@@ -80,6 +80,12 @@ impl Reading {
         self.read()
     }
 
+    /// Asks it to end, and gives what it has said.
+    pub fn end(mut self) -> String {
+        sh(&format!("kill {}", self.child.id()));
+        self.read()
+    }
+
     /// Waits for its end.
     pub fn wait(mut self) -> String {
         self.read()

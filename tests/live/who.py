@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Says who answers, and whom it sees.
 
-who.py serve NAME PORT      answers on TCP and UDP of both families: NAME, and the client's address and port
+who.py serve NAME PORT      answers on TCP and UDP of both families: NAME, and the client's address and port,
+                            filled up with blanks, so that all answers have one length
 who.py ask PROTOCOL ADDRESS PORT [FROM-PORT]   prints the answer
 """
 import select
@@ -18,6 +19,10 @@ def opened(kind, family, port):
     return s
 
 
+def answer(name, peer):
+    return f"{name} {peer[0]} {peer[1]}".ljust(64).encode()
+
+
 def serve(name, port):
     families = [socket.AF_INET, socket.AF_INET6]
     streams = [opened(socket.SOCK_STREAM, family, port) for family in families]
@@ -28,11 +33,11 @@ def serve(name, port):
         for s in select.select(streams + datagrams, [], [])[0]:
             if s in streams:
                 connection, peer = s.accept()
-                connection.sendall(f"{name} {peer[0]} {peer[1]}".encode())
+                connection.sendall(answer(name, peer))
                 connection.close()
             else:
                 _, peer = s.recvfrom(9000)
-                s.sendto(f"{name} {peer[0]} {peer[1]}".encode(), peer)
+                s.sendto(answer(name, peer), peer)
 
 
 def ask(protocol, address, port, from_port):

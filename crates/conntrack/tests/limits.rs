@@ -184,6 +184,9 @@ fn a_translated_flow_that_clashes_lives_for_a_second() {
     let clash = table.connection(&packets[1].meta.ct).unwrap();
     assert_ne!(packets[0].meta.ct.entry, packets[1].meta.ct.entry);
     assert!(clash.status() & status::NAT_CLASH != 0 && clash.remaining() == SECOND);
+    // One entry has the original tuple, and that is listed.
+    let listed: Vec<_> = table.iter().map(|c| c.number()).collect();
+    assert_eq!((listed, table.count()), (vec![packets[0].meta.ct.entry], 2));
     // Its answer finds it; the next packet in the original direction belongs to the winner.
     let answer = pass(&mut table, Ipv4::new("198.18.0.101", A) / Udp::new(2, 1), START).unwrap();
     assert_eq!(answer, packets[1].meta.ct.entry);

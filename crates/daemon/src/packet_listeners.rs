@@ -48,6 +48,7 @@ const COPY_PACKET: u8 = 2;
 const FAIL_OPEN: u32 = 1;
 const CONNTRACK: u32 = 2;
 const GSO: u32 = 4;
+const UID_GID: u32 = 8;
 /// `NFULNL_CFG_F_*`
 const SEQ: u16 = 1;
 const SEQ_GLOBAL: u16 = 2;
@@ -196,7 +197,8 @@ impl PacketListeners {
         number: u16,
         asked: &QueueConfig,
     ) -> Result<(), Errno> {
-        let known = FAIL_OPEN | CONNTRACK | GSO;
+        // A forwarded packet has no user in the kernel, and sockets of the host's are not known.
+        let known = FAIL_OPEN | CONNTRACK | GSO | UID_GID;
         if asked.flags.is_some_and(|(flags, mask)| flags & (mask | !0x1f) & !known != 0) {
             return Err(Errno::Eopnotsupp);
         }

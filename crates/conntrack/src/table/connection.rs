@@ -176,7 +176,9 @@ impl Conntrack {
         self.store.get_live(n).map(|_| Connection { table: self, n })
     }
 
-    /// All connections in the table that have not ended, in the order of their numbers.
+    /// All connections in the table that have not ended, in the order of their numbers. Those that
+    /// are found by their reply tuple only ([`status::NAT_CLASH`]) are not among them, as in the
+    /// kernel, which lists original tuples.
     pub fn iter(&self) -> impl Iterator<Item = Connection<'_>> {
         self.iter_from(0)
     }
@@ -185,7 +187,8 @@ impl Conntrack {
     pub fn iter_from(&self, first: u32) -> impl Iterator<Item = Connection<'_>> {
         (first..self.store.end()).filter_map(|n| {
             let e = &self.store[n];
-            (e.is_listed() && e.expires > self.now).then_some(Connection { table: self, n })
+            let known = e.is_listed() && e.expires > self.now && !e.has(status::NAT_CLASH);
+            known.then_some(Connection { table: self, n })
         })
     }
 
