@@ -3,6 +3,7 @@
 //! `penstock run`: captures go through a ruleset; frames, verdicts and counters come out.
 
 mod against;
+pub mod bpf;
 mod burst;
 mod events;
 mod missing;
@@ -36,6 +37,7 @@ use crate::input::{Entry, Inputs, Taken};
 use crate::log::{LogFile, Nflog};
 use crate::rules::{self, NetNames};
 use crate::tracer::Tracer;
+use bpf::{Met, Programs};
 use burst::Burst;
 use events::Events;
 use options::{Options, Wanted};
@@ -138,9 +140,10 @@ fn run(options: &Options) -> Result<bool, String> {
         .map(|f| lines_to(f).map(Events::to).map_err(failed(f)))
         .transpose()?;
     path.conntrack_mut().set_observer(events.as_ref().map(Events::observer));
+    let mut programs = Programs::load(&options.bpf, options.bpf_elements.as_deref(), &net)?;
     let started = Instant::now();
     output.watch(!options.read.as_is, options.compare);
-    let pumped = pump(&mut inputs, start, &mut counts, &mut path, &mut output);
+    let pumped = pump(&mut inputs, start, &mut counts, &mut programs, &mut path, &mut output);
     let elapsed = started.elapsed();
     let end = pumped.as_ref().map_or(start, |(_, end)| *end);
     output.finish(end)?;
@@ -157,6 +160,9 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(file) = &options.conntrack {
         write_connections(file, path.conntrack()).map_err(failed(file))?;
     }
+    if let Some(file) = &options.bpf_maps {
+        write(file, programs.elements().as_bytes()).map_err(failed(file))?;
+    }
     if let Some(file) = &options.flows {
         write_flows(file, &path, end).map_err(failed(file))?;
     }
@@ -169,7 +175,9 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(error) = path.compile_error() {
         errln!("Warning: {error}; the interpreter has run instead");
     }
-    let summary = Summary { inputs: &counts, output: &output, counters: &path.counters(), elapsed };
+    let counters = &path.counters();
+    let summary =
+        Summary { inputs: &counts, programs: &programs, output: &output, counters, elapsed };
     err!("{summary}");
     if let Some(file) = &options.summary_json {
         let json = lines_to(file).and_then(|mut out| {
@@ -248,6 +256,7 @@ fn pump(
     inputs: &mut Inputs<'_>,
     start: u64,
     counts: &mut [Input],
+    programs: &mut Programs<'_>,
     path: &mut Dataplane,
     output: &mut Output,
 ) -> Result<(bool, u64), String> {
@@ -279,6 +288,16 @@ fn pump(
             }
         };
         counts[which].count(&frame, completed, &entering);
+        let entering = match programs.meet(entering) {
+            Met::Enters(entering) => entering,
+            Met::Ended => continue,
+            Met::Leaves(devices) => {
+                burst.send(path, output);
+                programs.send(&devices, frame.time, output);
+                output.failed()?;
+                continue;
+            }
+        };
         let arriving = entering.arriving();
         if single || arriving.is_none_or(|frame| !burst.has_room(&frame)) {
             burst.send(path, output);

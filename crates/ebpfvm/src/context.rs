@@ -118,8 +118,13 @@ pub struct Netfilter {
     pub packet_type: u8,
     pub queue_mapping: u16,
     pub hash: u32,
-    objects: Vec<u8>,
+    /// Its structures as the program reads them, made when a run begins.
+    pub objects: Objects,
 }
+
+/// Bytes of structures of the kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Objects(Vec<u8>);
 
 /// What a program is given.
 #[derive(Debug)]
@@ -251,7 +256,7 @@ impl Context {
         if !of.has(at - base, size) {
             return Err(wrong);
         }
-        let bytes = nf.objects.get(at as usize..(at + size) as usize).ok_or(wrong)?;
+        let bytes = nf.objects.0.get(at as usize..(at + size) as usize).ok_or(wrong)?;
         Ok(number(bytes))
     }
 
@@ -394,7 +399,7 @@ impl Skb {
 impl Netfilter {
     /// Writes the structures that the program may read.
     fn write_objects(&mut self) {
-        let mut objects = std::mem::take(&mut self.objects);
+        let mut objects = std::mem::take(&mut self.objects.0);
         objects.clear();
         objects.resize(OBJECTS_LEN, 0);
         let mut put = |base: u32, of: &Struct, name: &str, value: u64| {
@@ -443,6 +448,6 @@ impl Netfilter {
                 *to = byte;
             }
         }
-        self.objects = objects;
+        self.objects.0 = objects;
     }
 }

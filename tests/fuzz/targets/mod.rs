@@ -73,6 +73,7 @@ targets! {
     ip_sets
     packets
     maps
+    bpf
 }
 
 /// The inputs of a target: what is made of the project's tests, and what its directory of the

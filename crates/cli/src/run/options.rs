@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use lexopt::Arg::{Long, Short, Value};
 
+use super::bpf::Attachment;
 use crate::capture::{FAMILIES, HOOKS, call_of};
 use crate::input::{Captures, Read};
 use crate::options::{Opt, Values, flag, long, usage_lines};
@@ -72,6 +73,15 @@ const OPTIONS: &[Opt] = &[
         .takes("EXPRESSION", Values::Any),
     long("queue", "pass packets of queue N to the program that listens on SOCKET")
         .takes("N=SOCKET...", Values::Any),
+    long(
+        "bpf",
+        "run an XDP program on all frames that arrive on DEV: PROGRAM (a section or function) of the object FILE",
+    )
+    .takes("xdp:DEV=FILE[:PROGRAM]...", Values::Any),
+    long("bpf-elements", "elements of their maps at the beginning: lines of map, key and value, in hexadecimal")
+        .takes("FILE", Values::Files),
+    long("bpf-maps", "write the elements of their maps at the end to FILE")
+        .takes("FILE", Values::Files),
     long("conntrack-dump", "write the connections at the end to FILE for --conntrack-load")
         .takes("FILE", Values::Files),
     flag('j', "json", "print the final ruleset in libnftables JSON"),
@@ -128,6 +138,11 @@ pub struct Options {
     pub captures: Vec<(CaptureCall, PathBuf)>,
     /// Programs that listen to queues, by their sockets.
     pub queues: Vec<(u16, PathBuf)>,
+    /// BPF programs of devices.
+    pub bpf: Vec<Attachment>,
+    /// Elements of their maps at the beginning, and where those at the end are written.
+    pub bpf_elements: Option<PathBuf>,
+    pub bpf_maps: Option<PathBuf>,
     pub json: bool,
     /// Whether the final ruleset has handles.
     pub handle: bool,
@@ -187,6 +202,9 @@ struct Given {
     captures: Vec<(CaptureCall, PathBuf)>,
     matching: Option<String>,
     queues: Vec<(u16, PathBuf)>,
+    bpf: Vec<Attachment>,
+    bpf_elements: Option<PathBuf>,
+    bpf_maps: Option<PathBuf>,
     json: bool,
     handle: bool,
     summary_json: Option<PathBuf>,
@@ -245,6 +263,13 @@ impl Given {
                     self.queues.push(queue);
                 }
             }
+            "bpf" => {
+                for value in parser.values().map_err(sentence)? {
+                    self.bpf.push(Attachment::parse(&value)?);
+                }
+            }
+            "bpf-elements" => once(&mut self.bpf_elements, "--bpf-elements", file(parser)?)?,
+            "bpf-maps" => once(&mut self.bpf_maps, "--bpf-maps", file(parser)?)?,
             "as-is" => self.read.as_is = true,
             "compare" => self.compare = true,
             "json" => self.json = true,
@@ -286,6 +311,12 @@ impl Given {
     fn options(self, setup: Setup) -> Result<Options, String> {
         if self.against.is_some() && self.asks_for_more() {
             return Err("--against prints the comparison only: of other output it takes -j".into());
+        }
+        if self.against.is_some() && !self.bpf.is_empty() {
+            return Err("--against and --bpf exclude each other".into());
+        }
+        if self.bpf.is_empty() && (self.bpf_elements.is_some() || self.bpf_maps.is_some()) {
+            return Err("--bpf-elements and --bpf-maps are for --bpf".into());
         }
         let Given { read, mut captures, matching, engine, code, .. } = self;
         if read.reads.is_empty() {
@@ -329,6 +360,9 @@ impl Given {
             taps: self.taps,
             captures,
             queues: self.queues,
+            bpf: self.bpf,
+            bpf_elements: self.bpf_elements,
+            bpf_maps: self.bpf_maps,
             json: self.json,
             handle: self.handle,
             summary_json: self.summary_json,
@@ -481,6 +515,16 @@ mod tests {
             ),
             ("--net n --rules - --read a=b c=-", "standard input can be read once only"),
             ("--queue 1=a 2=b 1=c", "--queue 1 is given twice"),
+            ("--bpf lan=x.o", "--bpf takes xdp:DEV=FILE[:PROGRAM], not `lan=x.o`"),
+            ("--bpf xdp:lan=x.o:", "--bpf takes xdp:DEV=FILE[:PROGRAM], not `xdp:lan=x.o:`"),
+            (
+                "--net n --rules r --read a=b --bpf-maps m",
+                "--bpf-elements and --bpf-maps are for --bpf",
+            ),
+            (
+                "--net n --rules r --read a=b --against o --bpf xdp:a=x.o",
+                "--against and --bpf exclude each other",
+            ),
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
             (
                 "--net n --rules r --read a=b --engine interpreter --profile",

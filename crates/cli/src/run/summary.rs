@@ -10,6 +10,7 @@ use penstock_dataplane::Counters;
 use penstock_io::Frame;
 use serde_json::{Map, Value, json};
 
+use super::bpf::Programs;
 use super::output::Output;
 use crate::input::{Completed, Entering, InputPort, LeftOut};
 
@@ -73,6 +74,8 @@ impl Input {
 pub struct Summary<'a> {
     /// Captures in the order of the command line.
     pub inputs: &'a [Input],
+    /// Programs that frames met first.
+    pub programs: &'a Programs<'a>,
     /// What came out.
     pub output: &'a Output<'a>,
     /// What the path counted.
@@ -100,6 +103,13 @@ impl fmt::Display for Summary<'_> {
             line(f, "left out", left_out().map(|(_, (_, count))| count).sum())?;
             for (input, (why, count)) in left_out() {
                 part(f, &format!("{}: {why}", input.name), *count)?;
+            }
+        }
+        for attached in self.programs.devices() {
+            let parts = attached.counts.parts();
+            line(f, &format!("xdp {}", attached.device), parts.iter().map(|(_, n)| n).sum())?;
+            for (name, count) in parts.into_iter().filter(|(_, count)| *count != 0) {
+                part(f, name, count)?;
             }
         }
         line(f, "transmitted", sent)?;
@@ -179,6 +189,21 @@ impl Summary<'_> {
                 "super_packets": input.supers,
             })
         });
+        let programs = self.programs.devices().map(|attached| {
+            let counts = &attached.counts;
+            json!({
+                "hook": "xdp",
+                "device": attached.device,
+                "program": attached.program,
+                "passed": counts.passed,
+                "dropped": counts.dropped,
+                "sent_back": counts.transmitted,
+                "redirected": counts.redirected,
+                "aborted": counts.aborted,
+                "redirected_to_no_device": counts.nowhere,
+                "faults": counts.faults,
+            })
+        });
         let devices = self.output.devices();
         let sent = devices.map(|device| (device.name.clone(), json!(device.frames)));
         let drops = self.output.drops().into_iter().map(|(_, drop, packets)| {
@@ -191,6 +216,7 @@ impl Summary<'_> {
         json!({
             "captures": inputs.collect::<Vec<_>>(),
             "in": self.inputs.iter().map(|input| input.frames).sum::<u64>(),
+            "bpf": programs.collect::<Vec<_>>(),
             "transmitted": sent.collect::<Map<_, _>>(),
             "delivered": { "ip": self.output.delivered, "arp": self.output.arp },
             "dropped": self.counters.dropped(),

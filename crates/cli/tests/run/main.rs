@@ -3,6 +3,7 @@
 //! `penstock run` as its users see it.
 
 mod against;
+mod bpf;
 mod learn;
 mod place;
 mod queue;

@@ -108,7 +108,7 @@ pub(super) fn read(run: &mut Run<'_>) -> Called {
     }
     let done = match from.in_packet() {
         Some(base) => run.copy_out(base as usize + offset as usize, to, len),
-        None => run.copy_within(to, from.base + offset, len).map(|()| Copied::Whole),
+        None => run.copy_within(to, from.base.wrapping_add(offset), len).map(|()| Copied::Whole),
     };
     copied(done, NAME, run)
 }
@@ -145,7 +145,7 @@ pub(super) fn write(run: &mut Run<'_>) -> Called {
     let done = match to.in_packet() {
         Some(_) if !run.context.is_writable() => return Ok(Errno::INVAL.result()),
         Some(base) => run.copy_in(base as usize + offset as usize, from, len),
-        None => run.copy_within(to.base + offset, from, len).map(|()| Copied::Whole),
+        None => run.copy_within(to.base.wrapping_add(offset), from, len).map(|()| Copied::Whole),
     };
     if flags & 2 != 0
         && let Context::Skb(skb) = &mut *run.context
@@ -160,7 +160,7 @@ pub(super) fn data(run: &mut Run<'_>) -> Called {
     let of = Dynptr::read(run, 1, NAME)?;
     let (offset, len) = (run.r[2], run.r[3]);
     let none = of.base == 0 || of.read_only || of.in_packet().is_some();
-    Ok(if none || !of.has(offset, len) { 0 } else { of.base + offset })
+    Ok(if none || !of.has(offset, len) { 0 } else { of.base.wrapping_add(offset) })
 }
 
 pub(super) fn slice(run: &mut Run<'_>, writable: bool) -> Called {
@@ -170,7 +170,7 @@ pub(super) fn slice(run: &mut Run<'_>, writable: bool) -> Called {
     if of.base == 0 || writable && of.read_only || !of.has(offset, len) {
         return Ok(0);
     }
-    let Some(base) = of.in_packet() else { return Ok(of.base + offset) };
+    let Some(base) = of.in_packet() else { return Ok(of.base.wrapping_add(offset)) };
     let from = base as usize + offset as usize;
     let packet = run.context.packet();
     if packet.bytes().get(from..).is_none_or(|bytes| bytes.len() < len as usize) {
@@ -190,7 +190,7 @@ pub(super) fn adjust(run: &mut Run<'_>) -> Called {
     if end > u64::from(of.size) {
         return Ok(RANGE.result());
     }
-    let moved = Dynptr { base: of.base + start, size: (end - start) as u32, ..of };
+    let moved = Dynptr { base: of.base.wrapping_add(start), size: (end - start) as u32, ..of };
     moved.write(run, 1, NAME)?;
     Ok(0)
 }

@@ -232,7 +232,7 @@ impl MapSpec {
         let value = u64::from(self.value).next_multiple_of(8);
         match self.kind {
             MapKind::Ring => 2 * u64::from(self.entries),
-            kind if kind.is_array() => entries * (value + 8),
+            kind if kind.is_array() => entries.saturating_mul(value + 8),
             _ => entries.saturating_mul(value + 2 * u64::from(self.key) + Table::OVERHEAD),
         }
     }
@@ -291,12 +291,15 @@ impl Map {
             Store::Prefixes(prefixes) => prefixes.longest(key)?,
             Store::Programs(_) | Store::Ring(_) => return None,
         };
-        // An array of devices has an element where one was set.
-        let at = slot * self.stride as u32;
-        if self.spec.kind == MapKind::Devices && self.value_at(at).iter().all(|b| *b == 0) {
+        if self.spec.kind == MapKind::Devices && !self.has_device(slot) {
             return None;
         }
-        Some(at)
+        Some(slot * self.stride as u32)
+    }
+
+    /// Whether a place in an array of devices has one.
+    fn has_device(&self, slot: u32) -> bool {
+        self.value_at(slot * self.stride as u32).iter().any(|byte| *byte != 0)
     }
 
     /// The value at a place that [`Map::find`] gave.
@@ -413,6 +416,9 @@ impl Map {
     /// The first slot with an element from this one on, and where its value is.
     pub(crate) fn element_from(&self, slot: u32) -> Option<(u32, u32)> {
         let slot = match &self.store {
+            Store::Array if self.spec.kind == MapKind::Devices => {
+                (slot..self.spec.entries).find(|slot| self.has_device(*slot))?
+            }
             Store::Array => (slot < self.spec.entries).then_some(slot)?,
             Store::Table(table) => table.used_from(slot)?,
             Store::Prefixes(prefixes) => prefixes.table.used_from(slot)?,
@@ -433,6 +439,9 @@ impl Map {
     /// How many elements it has.
     pub fn len(&self) -> u32 {
         match &self.store {
+            Store::Array if self.spec.kind == MapKind::Devices => {
+                (0..self.spec.entries).filter(|slot| self.has_device(*slot)).count() as u32
+            }
             Store::Array => self.spec.entries,
             Store::Table(table) => table.len(),
             Store::Prefixes(prefixes) => prefixes.table.len(),

@@ -161,10 +161,11 @@ impl Btf {
         Some(Type { name, kind })
     }
 
-    /// A string by its offset.
+    /// A string by its offset; nothing for one that is too long to be a name.
     pub(super) fn string(&self, at: u32) -> &str {
+        const LONGEST: usize = 4096;
         let bytes = self.strings.get(at as usize..).unwrap_or(&[]);
-        let end = bytes.iter().position(|b| *b == 0).unwrap_or(0);
+        let end = bytes.iter().take(LONGEST).position(|b| *b == 0).unwrap_or(0);
         bytes.get(..end).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or("")
     }
 

@@ -3,7 +3,9 @@
 //! Makes one program of its function and those that it calls, and fills in maps, variables and
 //! fields of structures.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionIndex, SymbolKind,
@@ -11,7 +13,7 @@ use object::{
 
 use super::btf::Btf;
 use super::maps::Wanted;
-use super::relocate::{self, Relocation};
+use super::relocate::{self, Relocation, Sections};
 use super::{Elf, ObjectError};
 use crate::helper::Helper;
 use crate::insn::{CALL, Insn, LOAD_IMM64, pseudo};
@@ -40,14 +42,17 @@ pub(super) struct Linker<'a> {
     maps: &'a [Wanted],
     /// By the number of the section.
     code: BTreeMap<usize, Code>,
+    /// In their order.
     functions: Vec<(String, Function)>,
+    /// Instructions that all programs together may still have.
+    left: Cell<usize>,
 }
 
 /// The section of functions that are no programs.
 const TEXT: &str = ".text";
 
-/// Instructions that a program may have when all that it calls is in it.
-const LONGEST: usize = 1_000_000;
+/// Instructions that the programs of an object may have together, each with all that it calls.
+const LONGEST: usize = 1 << 22;
 
 /// A jump to the next instruction.
 const NOTHING: Insn = Insn { code: 0x05, dst: 0, src: 0, off: 0, imm: 0 };
@@ -61,10 +66,17 @@ impl<'a> Linker<'a> {
     pub(super) fn new(
         elf: &'a Elf<'a>,
         btf: &'a Btf,
-        fields: &[Relocation],
+        fields: &Sections,
         maps: &'a [Wanted],
     ) -> Result<Linker<'a>, ObjectError> {
-        let mut linker = Linker { elf, btf, maps, code: BTreeMap::new(), functions: Vec::new() };
+        let mut linker = Linker {
+            elf,
+            btf,
+            maps,
+            code: BTreeMap::new(),
+            functions: Vec::new(),
+            left: Cell::new(LONGEST),
+        };
         for section in elf.sections() {
             if section.kind() == object::SectionKind::Text && section.size() > 0 {
                 linker.add_code(&section, fields)?;
@@ -88,7 +100,7 @@ impl<'a> Linker<'a> {
     fn add_code(
         &mut self,
         section: &impl object::ObjectSection<'a>,
-        fields: &[Relocation],
+        fields: &Sections,
     ) -> Result<(), ObjectError> {
         let broken = ObjectError::Broken("a section of code");
         let name = section.name().map_err(|_| broken.clone())?.to_owned();
@@ -103,7 +115,8 @@ impl<'a> Linker<'a> {
         }
         let fields = fields
             .iter()
-            .filter(|field| field.section == name)
+            .filter(|(section, _)| *section == name)
+            .flat_map(|(_, fields)| fields)
             .map(|field| (field.at as usize / 8, field.clone()))
             .collect();
         self.code.insert(section.index().0, Code { name, insns, symbols, fields });
@@ -120,32 +133,30 @@ impl<'a> Linker<'a> {
 
     /// The function that begins at an instruction.
     fn function_at(&self, section: usize, at: i64) -> Result<Function, ObjectError> {
-        let found = self
-            .functions
-            .iter()
-            .find(|(_, function)| function.section == section && function.from as i64 == at);
-        match found {
-            Some((_, function)) => Ok(*function),
-            None => Err(ObjectError::Broken("a call of what is no function")),
+        let broken = ObjectError::Broken("a call of what is no function");
+        let from = usize::try_from(at).map_err(|_| broken.clone())?;
+        let place = |function: &Function| (function.section, function.from);
+        let first = self.functions.partition_point(|(_, f)| place(f) < (section, from));
+        match self.functions.get(first) {
+            Some((_, function)) if place(function) == (section, from) => Ok(*function),
+            _ => Err(broken),
         }
     }
 
     /// A program, with the functions that it calls after it.
     pub(super) fn link(&self, program: Function) -> Result<Vec<Insn>, ObjectError> {
-        let mut linked =
-            Linked { insns: Vec::new(), places: vec![(program, 0)], calls: Vec::new() };
+        let mut linked = Linked::default();
+        linked.want(program);
         let mut next = 0;
-        while let Some((function, _)) = linked.places.get(next).copied() {
-            linked.places[next].1 = linked.insns.len();
+        while let Some(function) = linked.order.get(next).copied() {
+            let left = self.left.get().checked_sub(function.to - function.from);
+            self.left.set(left.ok_or(ObjectError::Broken("its programs are too long"))?);
+            linked.places.insert(function, linked.insns.len());
             self.add(function, &mut linked)?;
             next += 1;
-            if linked.insns.len() > LONGEST {
-                return Err(ObjectError::Broken("it is too long"));
-            }
         }
         for (at, function) in &linked.calls {
-            let place = linked.places.iter().find(|(of, _)| of == function);
-            let to = place.map_or(0, |(_, place)| *place) as i64;
+            let to = linked.places.get(function).copied().unwrap_or(0) as i64;
             linked.insns[*at].imm = (to - *at as i64 - 1) as i32;
         }
         Ok(linked.insns)
@@ -218,7 +229,7 @@ impl<'a> Linker<'a> {
         }
         if self.code.contains_key(&section.0) {
             insn.src = pseudo::FUNC;
-            let to = (offset as i64 + i64::from(insn.imm)) / 8;
+            let to = (offset as i64).wrapping_add(i64::from(insn.imm)) / 8;
             return self.function_at(section.0, to).map(Some);
         }
         let at = offset.wrapping_add(insn.imm as u64);
@@ -269,19 +280,27 @@ impl<'a> Linker<'a> {
 }
 
 /// A program that grows.
+#[derive(Default)]
 struct Linked {
     insns: Vec<Insn>,
-    /// Functions, and where they begin.
-    places: Vec<(Function, usize)>,
+    /// Functions in the order in which they are added.
+    order: Vec<Function>,
+    /// Where they begin.
+    places: BTreeMap<Function, usize>,
     /// Which instruction calls which function.
     calls: Vec<(usize, Function)>,
 }
 
 impl Linked {
-    fn call(&mut self, at: usize, to: Function) {
-        if !self.places.iter().any(|(function, _)| *function == to) {
-            self.places.push((to, 0));
+    fn want(&mut self, function: Function) {
+        if let Entry::Vacant(place) = self.places.entry(function) {
+            place.insert(0);
+            self.order.push(function);
         }
+    }
+
+    fn call(&mut self, at: usize, to: Function) {
+        self.want(to);
         self.calls.push((at, to));
     }
 }

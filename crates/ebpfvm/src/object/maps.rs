@@ -8,6 +8,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SectionIndex};
 use super::btf::{Btf, Id, Kind, Type, Words};
 use super::{Elf, ObjectError};
 use crate::map::{MMAPABLE, MapKind, MapSpec, READ_ONLY};
+use crate::space::MOST_MAPS;
 
 /// A map of an object.
 #[derive(Clone, Debug)]
@@ -25,8 +26,12 @@ pub(super) struct Wanted {
 
 pub(super) fn read(elf: &Elf<'_>, btf: &Btf) -> Result<Vec<Wanted>, ObjectError> {
     let mut all = Vec::new();
+    let mut left = LARGEST;
     for section in elf.sections() {
         let name = section.name().unwrap_or("");
+        if all.len() > MOST_MAPS {
+            return Err(ObjectError::Unsupported("it has too many maps".to_owned()));
+        }
         match name {
             ".maps" => {
                 for (name, of) in btf.variables(".maps") {
@@ -52,7 +57,7 @@ pub(super) fn read(elf: &Elf<'_>, btf: &Btf) -> Result<Vec<Wanted>, ObjectError>
                         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
                 };
                 if section.size() > 0 && (is(".data") || is(".rodata") || is(".bss")) {
-                    all.push(variables(&section, name, is(".rodata"))?);
+                    all.push(variables(&section, name, is(".rodata"), &mut left)?);
                 }
             }
         }
@@ -60,17 +65,17 @@ pub(super) fn read(elf: &Elf<'_>, btf: &Btf) -> Result<Vec<Wanted>, ObjectError>
     Ok(all)
 }
 
-/// The most bytes of variables in a section.
-const LARGEST: u64 = 1 << 26;
+/// The most bytes of variables in all sections.
+const LARGEST: u64 = 1 << 24;
 
 fn variables<'a>(
     section: &impl object::ObjectSection<'a>,
     name: &str,
     read_only: bool,
+    left: &mut u64,
 ) -> Result<Wanted, ObjectError> {
-    if section.size() > LARGEST {
-        return Err(ObjectError::Broken("the size of its variables"));
-    }
+    let too_large = ObjectError::Unsupported("its variables are too large".to_owned());
+    *left = left.checked_sub(section.size()).ok_or(too_large)?;
     let mut contents = section.data().map_err(|_| ObjectError::Broken("a section"))?.to_vec();
     contents.resize(section.size() as usize, 0);
     let spec = MapSpec {

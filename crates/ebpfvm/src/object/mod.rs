@@ -268,6 +268,9 @@ impl Loading<'_> {
     }
 }
 
+/// Places of an array that has programs at the beginning.
+const MOST_PLACES: u32 = 1 << 16;
+
 /// A map with the programs that it has at the beginning.
 fn with_programs(
     elf: &Elf<'_>,
@@ -289,7 +292,7 @@ fn with_programs(
         })
         .ok_or_else(broken)?;
     let places = symbol.size().saturating_sub(from) / 8;
-    let begins = wanted.at + from;
+    let begins = wanted.at.checked_add(from).ok_or_else(broken)?;
     for (at, relocation) in section.relocations() {
         let Some(place) = at.checked_sub(begins).map(|by| by / 8) else { continue };
         if place >= places {
@@ -300,7 +303,8 @@ fn with_programs(
         };
         let name = elf.symbol_by_index(symbol).and_then(|s| s.name()).map_err(|_| broken())?;
         let program = programs.iter().position(|p| p.name == name).ok_or_else(broken)?;
-        map.programs.push((place as u32, program));
+        let place = u32::try_from(place).ok().filter(|place| *place < MOST_PLACES);
+        map.programs.push((place.ok_or_else(broken)?, program));
     }
     if let Ok(spec) = &mut map.spec {
         let most = map.programs.iter().map(|(place, _)| place + 1).max().unwrap_or(0);

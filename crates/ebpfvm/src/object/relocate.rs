@@ -10,11 +10,10 @@ use crate::helper::Helper;
 use crate::insn::{CALL, Insn, class, pseudo};
 use crate::types::{self, FieldKind};
 
-/// One relocation: which instruction of a section, of which type, and which field of it.
+/// One relocation: which instruction, of which type, and which field of it.
 #[derive(Clone, Debug)]
 pub(super) struct Relocation {
-    pub(super) section: String,
-    /// In bytes.
+    /// In bytes from the beginning of the section.
     pub(super) at: u32,
     of: Id,
     access: u32,
@@ -44,12 +43,18 @@ const HEADERS: [&str; 19] = [
     "mpls_label",
 ];
 
+/// Relocations, with the name of the section of code that they are for.
+pub(super) type Sections = Vec<(String, Vec<Relocation>)>;
+
+/// Sections of code with relocations, at most.
+const MOST_SECTIONS: usize = 4096;
+
 /// The relocations of section `.BTF.ext`.
-pub(super) fn read(data: &[u8], btf: &Btf) -> Result<Vec<Relocation>, ObjectError> {
+pub(super) fn read(data: &[u8], btf: &Btf) -> Result<Sections, ObjectError> {
     parse(data, btf).ok_or(ObjectError::Broken("its relocations of fields"))
 }
 
-fn parse(data: &[u8], btf: &Btf) -> Option<Vec<Relocation>> {
+fn parse(data: &[u8], btf: &Btf) -> Option<Sections> {
     let mut header = Words(data);
     if header.next()? & 0xff_ffff != 0x01_eb9f {
         return None;
@@ -72,17 +77,21 @@ fn parse(data: &[u8], btf: &Btf) -> Option<Vec<Relocation>> {
     if words.next()? != 16 {
         return None;
     }
-    while !words.0.is_empty() {
+    while !words.0.is_empty() && all.len() < MOST_SECTIONS {
         let (section, count) = (btf.string(words.next()?).to_owned(), words.next()?);
+        let mut relocations = Vec::new();
         for _ in 0..count {
-            all.push(Relocation {
-                section: section.clone(),
+            relocations.push(Relocation {
                 at: words.next()?,
                 of: words.next()?,
                 access: words.next()?,
                 kind: words.next()?,
             });
         }
+        all.push((section, relocations));
+    }
+    if !words.0.is_empty() {
+        return None;
     }
     Some(all)
 }
@@ -119,6 +128,9 @@ struct Access<'a> {
     path: Vec<Step<'a>>,
     place: Place,
 }
+
+/// The most bits of a structure.
+const MOST_BITS: u32 = 1 << 24;
 
 enum Step<'a> {
     Field(&'a str),
@@ -168,7 +180,10 @@ fn access<'a>(btf: &'a Btf, relocation: &Relocation) -> Option<Access<'a>> {
         Kind::Int { signed: true, .. } | Kind::Enum { signed: true, .. }
     );
     let bits = if bits == 0 { size.checked_mul(8)? } else { bits };
-    at.checked_add(bits)?;
+    // Larger structures and fields are none of the kernel's.
+    if at > MOST_BITS || size > MOST_BITS / 8 {
+        return None;
+    }
     let of = essential(btf.string(root.name));
     Some(Access { of, path, place: Place { at, size, bits, signed } })
 }

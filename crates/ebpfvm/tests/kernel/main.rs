@@ -4,6 +4,7 @@
 //! results, packets and maps. Nothing is attached anywhere. Without the right to load programs the
 //! tests are skipped, with a message.
 
+mod compile;
 mod generate;
 mod objects;
 mod random;

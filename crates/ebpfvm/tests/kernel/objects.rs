@@ -3,40 +3,15 @@
 //! Programs in C, compiled by clang, on frames of many kinds: here and in the kernel the same
 //! results, frames and maps. What a program does to its maps stays for the next frame.
 
-use std::path::Path;
-use std::process::Command;
-
 use fastrand::Rng;
 use penstock_ebpfvm::insn::Insn;
 use penstock_ebpfvm::map::{MapKind, MapSpec};
 use penstock_ebpfvm::object::Object;
 use penstock_ebpfvm::{Context, Machine, ProgramKind, Still};
 
+use crate::compile::compile;
 use crate::random::{context, number};
 use crate::sys::{Map, Program, may_load};
-
-/// Compiles a program of the directory of objects; nothing, with a message, without clang.
-pub fn compile(name: &str) -> Option<Vec<u8>> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/objects");
-    let out = std::env::temp_dir().join(format!("penstock-ebpfvm-{}-{name}.o", std::process::id()));
-    let multiarch = format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-    let done = Command::new("clang")
-        .args(["-O2", "-g", "-target", "bpf", "-mcpu=v3", &multiarch, "-c", "-o"])
-        .arg(&out)
-        .arg(directory.join(format!("{name}.c")))
-        .output();
-    let done = match done {
-        Ok(done) => done,
-        Err(error) => {
-            println!("skipped: clang: {error}");
-            return None;
-        }
-    };
-    assert!(done.status.success(), "{name}: {}", String::from_utf8_lossy(&done.stderr));
-    let bytes = std::fs::read(&out).unwrap();
-    std::fs::remove_file(&out).unwrap();
-    Some(bytes)
-}
 
 /// Frames: TCP and UDP over IPv4 and IPv6, with tags, short ones, and such with random bytes.
 pub fn frames(rng: &mut Rng) -> Vec<Vec<u8>> {

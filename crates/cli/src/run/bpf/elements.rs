@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Elements of maps as text: a line for each, with the name of the map, key and value, both as
+//! bytes in hexadecimal. A record of a ring has `-` in place of a key.
+
+use std::fmt::Write;
+
+use super::Loading;
+
+/// Bytes from hexadecimal digits.
+fn bytes(word: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let (pairs, rest) = word.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|[a, b]| Some((digit(*a)? << 4 | digit(*b)?) as u8)).collect()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// Maps by name: the number of the object, and in its machine.
+fn named(objects: &[Loading]) -> impl Iterator<Item = (&str, usize, u32)> {
+    objects.iter().enumerate().flat_map(|(which, object)| {
+        let maps = object.object.maps.iter().zip(&object.loaded.maps);
+        maps.filter_map(move |(map, made)| {
+            let spec = map.spec.as_ref().ok()?;
+            Some((spec.name.as_str(), which, (*made)?))
+        })
+    })
+}
+
+/// Sets elements. The error is a sentence without the name of the file.
+pub(super) fn set(text: &str, objects: &mut [Loading]) -> Result<(), String> {
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or("");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, key, value] = words[..] else {
+            if words.is_empty() {
+                continue;
+            }
+            return Err(format!("line {number}: not a map, a key and a value"));
+        };
+        let mut found = named(objects).filter(|(map, ..)| *map == name);
+        let (which, map) = match (found.next(), found.next()) {
+            (Some((_, which, map)), None) => (which, map),
+            (None, _) => return Err(format!("line {number}: no program has a map {name}")),
+            _ => return Err(format!("line {number}: several objects have a map {name}")),
+        };
+        drop(found);
+        let digits =
+            |word| bytes(word).ok_or_else(|| format!("line {number}: `{word}` is not hexadecimal"));
+        let (key, value) = (digits(key)?, digits(value)?);
+        let Some(map) = objects[which].machine.map_mut(map) else { continue };
+        let (key_len, value_len) = (map.spec().key as usize, map.spec().value as usize);
+        if (key.len(), value.len()) != (key_len, value_len) {
+            return Err(format!(
+                "line {number}: map {name} has keys of {key_len} and values of {value_len} bytes"
+            ));
+        }
+        map.set(&key, &value, 0).map_err(|errno| {
+            let error = std::io::Error::from_raw_os_error(errno.0);
+            format!("line {number}: map {name}: {error}")
+        })?;
+    }
+    Ok(())
+}
+
+/// All elements; records of rings are taken out.
+pub(super) fn text(objects: &mut [Loading]) -> String {
+    let maps: Vec<(String, usize, u32)> =
+        named(objects).map(|(name, which, map)| (name.to_owned(), which, map)).collect();
+    let several = objects.len() > 1;
+    let (mut text, mut last) = (String::new(), None);
+    for (name, which, number) in maps {
+        if several && last != Some(which) {
+            let _ = writeln!(text, "# {}", objects[which].file.display());
+            last = Some(which);
+        }
+        let Some(map) = objects[which].machine.map_mut(number) else { continue };
+        let mut lines: Vec<String> = map
+            .elements()
+            .map(|(key, value)| format!("{name} {} {}", hexadecimal(&key), hexadecimal(value)))
+            .collect();
+        lines.sort();
+        while let Some(record) = map.take_record() {
+            lines.push(format!("{name} - {}", hexadecimal(&record)));
+        }
+        for line in lines {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_pairs_of_hexadecimal_digits() {
+        assert_eq!(bytes("00ffA5"), Some(vec![0, 255, 0xa5]));
+        assert_eq!(bytes(""), Some(vec![]));
+        for wrong in ["0", "0g", "+1", "é"] {
+            assert_eq!(bytes(wrong), None, "{wrong}");
+        }
+        assert_eq!(hexadecimal(&[0, 255, 0xa5]), "00ffa5");
+    }
+}
