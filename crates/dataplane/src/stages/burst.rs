@@ -143,7 +143,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                 continue;
             }
             let Packets { one, plain, prefetcher, .. } = packets;
-            self.prefetch_ahead(first, left, frames, unfiltered, prefetcher);
+            self.prefetch_ahead(first, || left, frames, unfiltered, prefetcher);
             left.next();
             match (prefetcher.headers(first), unfiltered) {
                 (Some((headers, lookup)), Some(fast_path)) => {
@@ -167,13 +167,15 @@ impl<'a, S: Sink> Worker<'a, S> {
     pub(crate) fn prefetch_ahead(
         &self,
         turn: usize,
-        wanted: PendingFrames,
+        wanted: impl FnOnce() -> PendingFrames,
         frames: &[Frame<'_>],
         fast_path: Option<&FastPath<'_>>,
         prefetcher: &mut Prefetcher,
     ) {
-        let conntrack = self.hooks.tracks().then_some(&self.state.conntrack);
-        prefetcher.reach(turn, || Ahead { frames, wanted, fast_path, conntrack, net: self.net });
+        prefetcher.reach(turn, || {
+            let conntrack = self.hooks.tracks().then_some(&self.state.conntrack);
+            Ahead { frames, wanted: wanted(), fast_path, conntrack, net: self.net }
+        });
     }
 
     /// One frame, and all that follows from it.
@@ -243,8 +245,10 @@ impl<'a, S: Sink> Worker<'a, S> {
             return;
         }
         self.state.counters.received += taken as u64;
-        let passing = numbers.iter().zip(&decisions).take(taken).filter(|(_, d)| d.is_pass());
-        let accepted = passing.fold(PendingFrames::NONE, |all, (number, _)| all.with(*number));
+        let accepted = || {
+            let all = numbers.iter().zip(&decisions).take(taken).filter(|(_, d)| d.is_pass());
+            all.fold(PendingFrames::NONE, |all, (number, _)| all.with(*number))
+        };
         let mut quiet = !self.is_due(latest);
         // Mostly it is the same rule that drops them.
         let (mut by, mut drop) = (None, DropEvent { reason: DropReason::Rule, place: None });
@@ -286,8 +290,8 @@ mod tests {
         for (count, bursts) in [
             (0, vec![]),
             (1, vec![1]),
-            (4, vec![4]),
-            (5, vec![5]),
+            (8, vec![8]),
+            (9, vec![9]),
             (64, vec![64]),
             (65, vec![64, 1]),
             (150, vec![64, 64, 22]),

@@ -47,8 +47,10 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
         *left = left.without_next(these.len());
         let decisions = &decisions[..these.len()];
-        let passing = decisions.iter().enumerate().filter(|(_, decision)| decision.is_pass());
-        let passing = passing.fold(PendingFrames::NONE, |all, (at, _)| all.with(first + at));
+        let passing = || {
+            let all = decisions.iter().enumerate().filter(|(_, decision)| decision.is_pass());
+            all.fold(PendingFrames::NONE, |all, (at, _)| all.with(first + at))
+        };
         let latest = these.iter().fold(0, |latest, frame| latest.max(frame.time));
         let mut quiet = !self.is_due(latest);
         let mut at = 0;
