@@ -41,50 +41,36 @@ pub const fn is_of_burst(count: usize, first: u64, time: u64) -> bool {
 }
 
 /// Gives frames on in bursts as they come.
-pub(crate) fn gather<'f>(
-    mut frames: impl Iterator<Item = Frame<'f>>,
-    mut take: impl FnMut(&[Frame<'f>]),
-) {
+#[inline]
+pub(crate) fn gather<'f>(frames: impl Iterator<Item = Frame<'f>>, take: impl FnMut(&[Frame<'f>])) {
     /// Where few come at a time, room for a whole burst would cost more than they do.
     const FEW: usize = 8;
-    let mut few = [Frame { device: 0, bytes: &[], time: 0 }; FEW];
-    let mut count = 0;
-    while let Some(frame) = frames.next() {
-        if count > 0 && !is_of_burst(count, few[0].time, frame.time) {
-            take(&few[..count]);
-            count = 0;
-        }
-        if count == FEW {
-            return gather_many(&few, frame, frames, take);
-        }
-        few[count] = frame;
-        count += 1;
-    }
-    if count > 0 {
-        take(&few[..count]);
+    match frames.size_hint() {
+        (_, Some(most)) if most <= FEW => gather_into::<FEW>(frames, take),
+        _ => gather_into::<BURST>(frames, take),
     }
 }
 
-/// Gives frames on in bursts, the first of which begins with some that came before.
-#[inline(never)]
-fn gather_many<'f>(
-    first: &[Frame<'f>],
-    next: Frame<'f>,
+/// Gives frames on in bursts of at most `MOST`.
+#[inline]
+fn gather_into<'f, const MOST: usize>(
     frames: impl Iterator<Item = Frame<'f>>,
     mut take: impl FnMut(&[Frame<'f>]),
 ) {
-    let mut burst = [next; BURST];
-    burst[..first.len()].copy_from_slice(first);
-    let mut count = first.len() + 1;
+    let mut burst = [Frame { device: 0, bytes: &[], time: 0 }; MOST];
+    let mut count = 0;
     for frame in frames {
-        if !is_of_burst(count, burst[0].time, frame.time) {
+        let full = count == MOST || !is_of_burst(count, burst[0].time, frame.time);
+        if count > 0 && full {
             take(&burst[..count]);
             count = 0;
         }
         burst[count] = frame;
         count += 1;
     }
-    take(&burst[..count]);
+    if count > 0 {
+        take(&burst[..count]);
+    }
 }
 
 /// Packets that frames are put into; reused.
