@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     }
     let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse::<u64>().ok());
     let seed = penstock_testkit::seed();
-    let count = number("PENSTOCK_RANDOM").unwrap_or(100);
+    let count = number("PENSTOCK_RANDOM").unwrap_or(80);
     println!(
         "kernel: {count} random scenarios of each kind (filtering, headers, what rules remember, tracking, NAT, flowtables), a \
          quarter of that of extensions of x_tables, a fifth of fragments, a tenth of bridges, PENSTOCK_SEED={seed}"
