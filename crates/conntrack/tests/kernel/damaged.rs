@@ -4,34 +4,15 @@
 //! `nf_conntrack_log_invalid` says of them.
 
 use crate::lab::{A, A6, B, B6};
-use crate::{Step, compare, lab};
+use crate::{Step, agree_by_chance};
 use fastrand::Rng;
-use penstock_conntrack::Settings;
 use penstock_testkit::Chance;
 use penstock_testkit::build::*;
 use penstock_wire::{checksum, protocol};
 
 #[test]
 fn damaged_packets_are_judged_and_logged_as_in_the_kernel() {
-    let Some(mut lab) = lab() else { return };
-    let seed = penstock_testkit::seed();
-    let mut failed = Vec::new();
-    for verified in [true, false] {
-        lab.sysctl("nf_conntrack_checksum", u32::from(verified));
-        let settings = Settings { checksum: verified, ..Settings::default() };
-        for seed in seed..seed + penstock_testkit::rounds(20) as u64 {
-            let mut rng = Rng::with_seed(seed);
-            let steps: Vec<Step> = (0..rng.usize(6..16)).map(|_| packet(&mut rng)).collect();
-            let name = format!("damaged {seed}, checksums verified: {verified}");
-            let hex = |(there, frame): &Step| {
-                let bytes: String = frame.build().iter().map(|b| format!("{b:02x}")).collect();
-                format!("{} {bytes}\n", if *there { "->" } else { "<-" })
-            };
-            let compared = compare(&mut lab, &name, &settings, &steps);
-            failed.extend(compared.err().map(|e| e + &steps.iter().map(hex).collect::<String>()));
-        }
-    }
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    agree_by_chance("damaged", 20, |rng| (0..rng.usize(6..16)).map(|_| packet(rng)).collect());
 }
 
 /// A packet of one of a few flows, whole or not.

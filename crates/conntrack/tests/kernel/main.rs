@@ -13,6 +13,7 @@ mod sip;
 mod tcp;
 mod udplite;
 
+use fastrand::Rng;
 use lab::{A, A6, B, B6, Lab};
 use penstock_conntrack::{
     Conntrack, Direction, HELPERS, Hook, Settings, Style, Surroundings, Verdict,
@@ -134,6 +135,28 @@ pub fn agree<N: AsRef<str>>(
         .iter()
         .map(|(name, steps)| compare_all(lab, name.as_ref(), settings, steps, expectations));
     let failed: Vec<String> = compared.filter_map(Result::err).collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Sends random packets through both, where checksums are verified and where they are not.
+pub fn agree_by_chance(what: &str, rounds: usize, steps: impl Fn(&mut Rng) -> Vec<Step>) {
+    let Some(mut lab) = lab() else { return };
+    let first = penstock_testkit::seed();
+    let mut failed = Vec::new();
+    for verified in [true, false] {
+        lab.sysctl("nf_conntrack_checksum", u32::from(verified));
+        let settings = Settings { checksum: verified, ..Settings::default() };
+        for seed in first..first + penstock_testkit::rounds(rounds) as u64 {
+            let steps = steps(&mut Rng::with_seed(seed));
+            let name = format!("{what} {seed}, checksums verified: {verified}");
+            let hex = |(there, frame): &Step| {
+                let bytes: String = frame.build().iter().map(|b| format!("{b:02x}")).collect();
+                format!("{} {bytes}\n", if *there { "->" } else { "<-" })
+            };
+            let compared = compare(&mut lab, &name, &settings, &steps);
+            failed.extend(compared.err().map(|e| e + &steps.iter().map(hex).collect::<String>()));
+        }
+    }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 

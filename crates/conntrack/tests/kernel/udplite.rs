@@ -3,27 +3,13 @@
 //! UDP-Lite by chance: lengths, coverage, checksums, flows in both directions.
 
 use crate::lab::{A, A6, B, B6};
-use crate::{Step, compare, lab};
-use penstock_conntrack::Settings;
+use crate::{Step, agree_by_chance};
 use penstock_testkit::build::*;
 use penstock_wire::{checksum, protocol};
 
 #[test]
 fn udplite_flows_are_tracked_as_in_the_kernel() {
-    let Some(mut lab) = lab() else { return };
-    let seed = penstock_testkit::seed();
-    let mut failed = Vec::new();
-    for verified in [true, false] {
-        lab.sysctl("nf_conntrack_checksum", u32::from(verified));
-        let settings = Settings { checksum: verified, ..Settings::default() };
-        for seed in seed..seed + penstock_testkit::rounds(8) as u64 {
-            let mut rng = fastrand::Rng::with_seed(seed);
-            let steps: Vec<Step> = (0..rng.usize(4..12)).map(|_| datagram(&mut rng)).collect();
-            let name = format!("udplite {seed}, verified: {verified}");
-            failed.extend(compare(&mut lab, &name, &settings, &steps).err());
-        }
-    }
-    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    agree_by_chance("udplite", 8, |rng| (0..rng.usize(4..12)).map(|_| datagram(rng)).collect());
 }
 
 /// A datagram of one of two flows.
