@@ -10,6 +10,7 @@
 use penstock_net::{Link, Mac, RouteNumber};
 use penstock_wire::ethernet;
 
+use crate::link_header::ethernet_header;
 use crate::route::Route;
 
 /// Adjacencies of a family at first, and at most. Others take the places of those that fall
@@ -67,15 +68,6 @@ impl<A> Adjacency<A> {
     pub(crate) fn header(&self) -> Option<&[u8; ethernet::LEN]> {
         self.has_header.then_some(&self.header)
     }
-}
-
-/// The Ethernet header of packets to a neighbour.
-pub(crate) fn header(to: Mac, from: Mac, ethertype: u16) -> [u8; ethernet::LEN] {
-    let mut header = [0; ethernet::LEN];
-    header[..6].copy_from_slice(&to.0);
-    header[6..12].copy_from_slice(&from.0);
-    header[12..].copy_from_slice(&ethertype.to_be_bytes());
-    header
 }
 
 /// Where a packet goes by a route that was found.
@@ -186,7 +178,8 @@ impl<A: Address> Adjacencies<A> {
     /// Remembers where packets of a route go.
     pub(crate) fn insert(&mut self, way: &Way<'_, A>) {
         let on_link = way.to.gateway.is_none();
-        let header = way.neighbour.map(|(link, mac)| header(mac, link.mac, self.ethertype));
+        let header =
+            way.neighbour.map(|(link, mac)| ethernet_header(mac, link.mac, self.ethertype));
         let adjacency = Adjacency {
             number: way.number,
             oif: way.to.oif,

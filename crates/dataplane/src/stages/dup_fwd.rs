@@ -45,11 +45,9 @@ impl<S: Sink> Worker<'_, S> {
             let Some(link) = worker.net.link(device) else {
                 return worker.drop(DropReason::Forward, moved);
             };
-            let mac = match neighbour {
-                IpAddr::V4(a) => worker.link_address4(link, a.into()),
-                IpAddr::V6(a) => worker.link_address6(link, a.into()),
+            let Some(mac) = worker.link_address(link, neighbour) else {
+                return worker.drop(DropReason::NoNeighbour, moved);
             };
-            let Some(mac) = mac else { return worker.drop(DropReason::NoNeighbour, moved) };
             moved.meta.vlan = None;
             worker.send_on(moved, link, mac, link.mac, None);
         });

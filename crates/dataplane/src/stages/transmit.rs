@@ -86,14 +86,18 @@ impl<'a, S: Sink> Worker<'a, S> {
         (!link.arp || link.is_loopback()).then_some(link.mac)
     }
 
+    /// Link address of a next hop of either family.
+    pub(crate) fn link_address(&self, link: &Link, next: IpAddr) -> Option<Mac> {
+        match next {
+            IpAddr::V4(next) => self.link_address4(link, next.into()),
+            IpAddr::V6(next) => self.link_address6(link, next.into()),
+        }
+    }
+
     /// The link address of a next hop of either family on a device, if that is a wire that is up.
     pub(crate) fn wire_neighbour(&self, oif: u32, next: IpAddr) -> Option<(&'a Link, Mac)> {
         let link = self.net.link(oif).filter(|link| link.up && link.is_wire())?;
-        let address = match next {
-            IpAddr::V4(next) => self.link_address4(link, next.into()),
-            IpAddr::V6(next) => self.link_address6(link, next.into()),
-        };
-        Some((link, address?))
+        Some((link, self.link_address(link, next)?))
     }
 
     /// An IP packet gets the link header for its next hop, from the neighbour's address.
@@ -117,10 +121,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         let address = match protocol {
             Protocol::Ip | Protocol::Ip6 if !link.has_link_header() => Some(link.mac),
             Protocol::Ip | Protocol::Ip6 | Protocol::Arp | Protocol::Bridge => {
-                next.and_then(|next| match next {
-                    IpAddr::V4(next) => self.link_address4(link, next.into()),
-                    IpAddr::V6(next) => self.link_address6(link, next.into()),
-                })
+                next.and_then(|next| self.link_address(link, next))
             }
         };
         let Some(mac) = address else {

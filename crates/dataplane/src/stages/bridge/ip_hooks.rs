@@ -13,8 +13,6 @@
 //! [`Bridged`] has the ports. Where the bridge device receives a packet, it does not pass
 //! `prerouting` of IP again.
 
-use std::net::IpAddr;
-
 use penstock_conntrack::status;
 use penstock_net::{BridgePort, Link, Mac};
 use penstock_packet::{Bridged, Ct, Packet, PacketType};
@@ -316,11 +314,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             self.drop(DropReason::NoNeighbour, packet);
             return false;
         };
-        let mac = match next {
-            IpAddr::V4(next) => self.link_address4(link, next.into()),
-            IpAddr::V6(next) => self.link_address6(link, next.into()),
-        };
-        let Some(mac) = mac else {
+        let Some(mac) = self.link_address(link, next) else {
             self.sink.resolve(link, next);
             self.drop(DropReason::NoNeighbour, packet);
             return false;

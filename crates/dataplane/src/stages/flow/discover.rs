@@ -103,14 +103,6 @@ impl<S: Sink> Worker<'_, S> {
         Some(below.path(any(address), device, mtu, None))
     }
 
-    /// Link address of a next hop.
-    pub(crate) fn link_address(&self, link: &Link, next: IpAddr) -> Option<Mac> {
-        match next {
-            IpAddr::V4(next) => self.link_address4(link, next.into()),
-            IpAddr::V6(next) => self.link_address6(link, next.into()),
-        }
-    }
-
     /// Whether a flowtable is for a device.
     fn is_of(&self, index: FlowtableIndex, device: u32) -> bool {
         self.hooks.early(device).contains(&index) || self.hooks.ingress(device).has_flowtable(index)
