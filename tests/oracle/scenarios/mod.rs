@@ -3,6 +3,7 @@
 //! Scenarios by hand of what most machines' kernels lack.
 
 mod bridge_vlan;
+pub mod dccp;
 mod event_masks;
 mod events;
 mod flowtable;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Scenario> {
         log::all(),
         proxy::all(),
         sctp::all(),
+        dccp::all(),
         selftest::all(),
         tunnel_kinds::all(),
         bridge_vlan::all(),
