@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 
 /// All of them.
 pub fn all() -> Vec<Scenario> {
-    [ftp(), tcp(), datagrams(), sip_calls()].concat()
+    [ftp(), tcp(), datagrams(), sip_calls(), most(), ends()].concat()
 }
 
 /// Rules that set a helper for connections to a port.
@@ -107,6 +107,66 @@ fn ftp() -> Vec<Scenario> {
             "ftp_reset",
             &rules("ftp", "tcp", 21),
             talk(21, &[greeting[0], greeting[1], (0, b"PORT 198,18,0,10,4,5\r\n")], &[(1, 0x14)]),
+        ),
+    ]
+}
+
+/// An offer of DCC to the server, of a port of the client.
+fn offer(port: u16) -> Vec<u8> {
+    format!("PRIVMSG bob :\x01DCC SEND file 3323068426 {port} 99\x01\r\n").into()
+}
+
+/// What the client of IRC says in turn.
+fn irc(texts: &[Vec<u8>], end: &[(usize, u8)]) -> Vec<(&'static str, Frame)> {
+    let said: Vec<(usize, &[u8])> = [(1, &b":s 001 hello\r\n"[..])]
+        .into_iter()
+        .chain(texts.iter().map(|t| (0, &t[..])))
+        .collect();
+    talk(6667, &said, end)
+}
+
+/// More expectations than a connection, or the table, may have.
+fn most() -> Vec<Scenario> {
+    let rules = || rules("irc", "tcp", 6667);
+    let ports = |ports: &[u16]| ports.iter().map(|port| offer(*port)).collect::<Vec<_>>();
+    let (ten, some) = (ports(&(4000..4010).collect::<Vec<_>>()), ports(&[4000, 4001, 4002, 4001]));
+    let later = [data(1, (77, 4000)), data(1, (77, 4001)), data(1, (77, 4009))];
+    let begun_again = [irc(&ten[..8], &[]), irc(&some, &[(1, 0x14)])].concat();
+    vec![
+        asked("irc_ten_offers", &rules(), [&irc(&ten, &[])[..], &later].concat()),
+        asked("irc_same_offers", &rules(), [&irc(&some, &[])[..], &later].concat()),
+        asked("irc_offers_at_once", &rules(), irc(&[ten.concat()], &[])),
+        asked("irc_full_and_again", &rules(), begun_again),
+        asked("irc_table_full", &rules(), irc(&ten[..4], &[]))
+            .sysctl("net.netfilter.nf_conntrack_expect_max", 2),
+    ]
+}
+
+/// What is told, in which order, when a connection ends that others were expected of.
+fn ends() -> Vec<Scenario> {
+    let rules = || rules("irc", "tcp", 6667);
+    let offers = [offer(4000), offer(4001), offer(4002)];
+    let reset = irc(&offers, &[(1, 0x14)]);
+    let related = data(1, (77, 4001));
+    let back = ("lan", out4().tcp(4001, 77).flags(0x14).set(8, &2u32.to_be_bytes()));
+    let short = |s: Scenario| s.sysctl("net.netfilter.nf_conntrack_tcp_timeout_close", 1);
+    let pause = |s: Scenario| s.wait(std::time::Duration::from_millis(2500));
+    let other = ("lan", out4().udp(4000, 53).data(b"question"));
+    vec![
+        asked("irc_begun_again", &rules(), [&reset[..], &reset].concat()),
+        asked(
+            "irc_met_and_begun_again",
+            &rules(),
+            [&reset[..], std::slice::from_ref(&related), &irc(&offers[1..], &[])].concat(),
+        ),
+        asked(
+            "irc_met_and_reset",
+            &rules(),
+            [&reset[..], &[related.clone(), back.clone()]].concat(),
+        ),
+        sent(
+            pause(short(asked("irc_over", &rules(), [&reset[..], &[related, back]].concat()))),
+            &[other, reset[0].clone()],
         ),
     ]
 }
