@@ -14,6 +14,7 @@ mod proxy;
 mod queue;
 pub mod sctp;
 mod selftest;
+mod tc;
 mod tunnel;
 mod tunnel_errors;
 mod tunnel_kinds;
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Scenario> {
         sctp::all(),
         dccp::all(),
         selftest::all(),
+        tc::all(),
         tunnel_kinds::all(),
         bridge_vlan::all(),
     ]
