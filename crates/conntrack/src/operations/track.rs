@@ -133,12 +133,6 @@ impl Conntrack {
                 self.kill(n);
                 None
             }
-            tracker::Verdict::Drop => {
-                self.leave(n);
-                self.statistics.drop += 1;
-                self.statistics.invalid += 1;
-                Some((Ct::default(), Verdict::Drop))
-            }
             tracker::Verdict::OutOfStep => {
                 self.set_timeout(n, outcome.timeout);
                 self.leave(n);
