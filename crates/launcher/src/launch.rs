@@ -92,26 +92,46 @@ pub fn launch(command: &[OsString], service: Box<dyn Service>) -> Result<Infalli
         .map(|word| CString::new(word.clone().into_vec()))
         .collect::<Result<_, _>>()
         .map_err(|e| Error::Command(command.first().cloned().unwrap_or_default(), e.into()))?;
-    let (own, other) = pair().map_err(|e| Error::Kernel("socketpair", e))?;
-    start_supervisor(other, range.clone(), service)?;
-    let mut channel = File::from(own);
-    let supervisor = hello(&mut channel)?;
+    let (mut channel, supervisor) = start_supervisor(None, range.clone(), service)?;
     // Where the Yama module lets no process look into others but their ancestors, this allows it
     // for the command itself; elsewhere it is refused and not needed. SAFETY: no pointers.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, c_ulong::from(supervisor), 0, 0, 0) };
     let listener = install(&range)?;
-    hand_over(&channel, listener).map_err(|e| Error::Kernel("sendmsg", e))?;
+    begin(&mut channel, listener)?;
+    drop(channel);
+    Err(execute(command, &arguments))
+}
+
+/// Numbers of descriptors that the filter of a container reports: 896 to 1023, which one masked
+/// comparison tells (`SCMP_CMP_MASKED_EQ`).
+pub(crate) const OF_CONTAINERS: Range = 896..=1023;
+
+/// Has a service answer the processes with a filter that somebody else made, as the runtime of a
+/// container does (`listenerPath` of the OCI runtime specification). The filter reports what
+/// [`launch`]'s does, with descriptors from 896 to 1023. The network namespace of `process`, one of
+/// them by its number here, is the supervisor's own; the service is started there. Called while the
+/// process has one thread; the supervisor outlives it, and ends after the last process of the filter.
+///
+/// # Errors
+/// Why nothing answers: the processes' netfilter sockets fail with `ENOSYS` once the listener is
+/// closed.
+pub fn adopt(listener: OwnedFd, process: u32, service: Box<dyn Service>) -> Result<(), Error> {
+    let (mut channel, _) = start_supervisor(Some(process), OF_CONTAINERS, service)?;
+    begin(&mut channel, listener)
+}
+
+/// Gives the supervisor its listener, and waits until it answers.
+fn begin(channel: &mut File, listener: OwnedFd) -> Result<(), Error> {
+    hand_over(channel, listener).map_err(|e| Error::Kernel("sendmsg", e))?;
     let mut answer = [0; 512];
     let len = channel.read(&mut answer).map_err(|e| Error::Kernel("recv", e))?;
     match answer.get(..len) {
-        Some([b'.']) => {}
+        Some([b'.']) => Ok(()),
         Some(text) if !text.is_empty() => {
-            return Err(Error::Supervisor(String::from_utf8_lossy(text).into_owned()));
+            Err(Error::Supervisor(String::from_utf8_lossy(text).into_owned()))
         }
-        _ => return Err(Error::Supervisor("it has ended".into())),
+        _ => Err(Error::Supervisor("it has ended".into())),
     }
-    drop(channel);
-    Err(execute(command, &arguments))
 }
 
 /// Numbers of descriptors for sockets: the last ones that select(2) can wait for, or that the
@@ -129,33 +149,51 @@ fn range() -> Result<Range, Error> {
     Ok(first as u32..=(end - 1) as u32)
 }
 
-/// Forks the supervisor so that it is no child of this process.
+/// Forks the supervisor so that it is no child of this process. It answers in the network namespace
+/// of a process, or in its own. Returns the channel to it, and its process id.
 fn start_supervisor(
-    channel: OwnedFd,
+    process: Option<u32>,
     range: Range,
     service: Box<dyn Service>,
-) -> Result<(), Error> {
+) -> Result<(File, u32), Error> {
+    let (own, other) = pair().map_err(|e| Error::Kernel("socketpair", e))?;
     // SAFETY: the process has one thread.
     let between = check(unsafe { libc::fork() }.into()).map_err(|e| Error::Kernel("fork", e))?;
     if between != 0 {
+        drop(other);
         let mut status = 0;
         // SAFETY: the status lives through the call, which fills it. A signal, or a process that
         // ignores SIGCHLD, does not matter: the supervisor says itself that it is there.
         unsafe { libc::waitpid(between as i32, &raw mut status, 0) };
-        return Ok(());
+        let mut channel = File::from(own);
+        let id = hello(&mut channel)?;
+        return Ok((channel, id));
     }
     // SAFETY: no pointers, and one thread; the process ends without what the caller has yet to do.
     unsafe {
         libc::setsid();
         if libc::fork() == 0 {
-            supervise(channel, range, service);
+            supervise(other, process, range, service);
         }
         libc::_exit(0)
     }
 }
 
+/// Goes to the network namespace of a process.
+fn enter(process: u32) -> io::Result<()> {
+    // SAFETY: no pointers.
+    let process = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
+    // SAFETY: no pointers, and one thread.
+    check(unsafe { libc::setns(process.as_raw_fd(), libc::CLONE_NEWNET) }.into()).map(|_| ())
+}
+
 /// The supervisor's process.
-fn supervise(channel: OwnedFd, range: Range, service: Box<dyn Service>) -> ! {
+fn supervise(
+    channel: OwnedFd,
+    process: Option<u32>,
+    range: Range,
+    service: Box<dyn Service>,
+) -> ! {
     std::panic::set_hook(Box::new(|_| {
         // SAFETY: no pointers. Calls of programs fail with ENOSYS from now on.
         unsafe { libc::_exit(101) }
@@ -168,6 +206,7 @@ fn supervise(channel: OwnedFd, range: Range, service: Box<dyn Service>) -> ! {
         .write_all(&id.to_ne_bytes())
         .and_then(|()| take_over(&channel))
         .and_then(Listener::new)
+        .and_then(|listener| process.map_or(Ok(()), enter).map(|()| listener))
         .and_then(|listener| Context::new(listener, range, Sockets::new(service, most_sockets())));
     match begun {
         Ok(context) => {
