@@ -100,9 +100,12 @@ state = {
     "metadata": "",
     "state": {"ociVersion": "1.0.2", "id": "test", "status": "creating", "pid": process, "bundle": "/"},
 }
-with socket.socket(socket.AF_UNIX) as agent:
-    agent.connect(path)
-    socket.send_fds(agent, [json.dumps(state).encode()], [listener])
+# crun connects long before, and runc stays connected.
+agent = socket.socket(socket.AF_UNIX)
+agent.connect(path)
+text = json.dumps(state).encode()
+socket.send_fds(agent, [text[:100]], [listener])
+agent.sendall(text[100:])
 os.close(listener)
 runtime.send(b".")
 _, status = os.waitpid(process, 0)

@@ -4,8 +4,9 @@
 //! a listener (`listenerPath` of the OCI runtime specification, config-linux.md).
 //!
 //! For each container the runtime connects and sends its state: an object of JSON, with the
-//! descriptors that the object names, by one or more sendmsg(2); then it closes the connection. A
-//! supervisor for each container answers from then on. It outlives this process.
+//! descriptors that the object names. crun connects long before, and runc stays connected, so several
+//! are heard at a time, and a state ends where its object does. A supervisor for each container
+//! answers from then on. It outlives this process.
 
 use std::fs::Permissions;
 use std::io;
@@ -23,9 +24,11 @@ use serde::Deserialize;
 
 /// Bytes of a state. runc writes some hundreds, and what the container's annotations have.
 const LONGEST: usize = 1 << 20;
-/// How long a runtime may take to send it.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Most descriptors of a message.
+/// How long a runtime may take from its connection to the end of a state: it may run hooks between.
+const PATIENCE: Duration = Duration::from_secs(600);
+/// Runtimes that may be connected at a time.
+const CONNECTED: usize = 512;
+/// Most descriptors of a state.
 const DESCRIPTORS: usize = 16;
 
 /// What is read of the state (`containerProcessState`).
@@ -66,19 +69,56 @@ pub(super) fn run(socket: &Path, state: Option<&Path>) -> ExitCode {
         }
     };
     out!("containers are answered on {}\n", socket.display());
+    let mut runtimes = Vec::new();
     loop {
-        match listener.accept() {
-            Ok((stream, _)) => match answer(stream, state) {
-                Ok(name) => out!("{name} is answered\n"),
-                Err(e) => errln!("a container is not answered: {e}"),
-            },
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+        let listens = (runtimes.len() < CONNECTED).then_some(&listener);
+        let ready = match wait(listens, &runtimes) {
+            Ok(ready) => ready,
             Err(e) => {
-                // Without descriptors or memory the next one may have some.
+                errln!("{}: {e}", socket.display());
+                return ExitCode::FAILURE;
+            }
+        };
+        let mut waiting = Vec::new();
+        for (mut runtime, ready) in std::mem::take(&mut runtimes).into_iter().zip(ready) {
+            let heard = match ready {
+                true => runtime.hear(),
+                false if Instant::now() >= runtime.until => Err("its state: timed out".into()),
+                false => Ok(None),
+            };
+            match heard.and_then(|whole| whole.map(|of| answer(of, state)).transpose()) {
+                Ok(Some(name)) => out!("{name} is answered\n"),
+                Ok(None) => waiting.push(runtime),
+                Err(e) => errln!("a container is not answered: {e}"),
+            }
+        }
+        runtimes = waiting;
+        match listener.accept() {
+            Ok((stream, _)) => runtimes.extend(Runtime::new(stream)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) => {
+                // The next one may have descriptors and memory.
                 errln!("{}: {e}", socket.display());
                 std::thread::sleep(Duration::from_millis(100));
             }
         }
+    }
+}
+
+/// Waits until someone connects, or a runtime says something, or has said nothing for too long.
+/// Returns which runtimes have said something, or have gone.
+fn wait(listener: Option<&UnixListener>, runtimes: &[Runtime]) -> io::Result<Vec<bool>> {
+    let event = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let first = runtimes.iter().map(|runtime| runtime.until).min();
+    let left = first.map(|until| until.saturating_duration_since(Instant::now()));
+    let time = left.map_or(-1, |left| left.as_millis() as i32 + 1);
+    let mut polls: Vec<_> = runtimes.iter().map(|r| event(r.stream.as_raw_fd())).collect();
+    polls.extend(listener.map(|listener| event(listener.as_raw_fd())));
+    // SAFETY: as many structures as is said, which live through the call.
+    let ready = unsafe { libc::poll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, time) };
+    match io::Error::last_os_error() {
+        e if ready < 0 && e.kind() != io::ErrorKind::Interrupted => Err(e),
+        _ => Ok(polls.iter().map(|poll| ready > 0 && poll.revents != 0).collect()),
     }
 }
 
@@ -96,15 +136,17 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(socket);
     // SAFETY: as above.
     unsafe { libc::umask(mask) };
+    let listener = listener?;
     std::fs::set_permissions(socket, Permissions::from_mode(0o600))?;
-    listener
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
-/// Has a supervisor answer the container of a connection. Returns what the container is called.
-fn answer(stream: UnixStream, state: Option<&Path>) -> Result<String, String> {
-    let (text, descriptors) = receive(&stream).map_err(|e| format!("its state: {e}"))?;
-    drop(stream);
-    let (process, listener) = listener_of(&text, descriptors)?;
+/// A whole state, and the listener.
+type Received = (ContainerProcess, OwnedFd);
+
+/// Has a supervisor answer a container. Returns what it is called.
+fn answer((process, listener): Received, state: Option<&Path>) -> Result<String, String> {
     let service: Box<dyn Service> = match state {
         None => Box::new(LiveService::default()),
         Some(path) => {
@@ -117,13 +159,43 @@ fn answer(stream: UnixStream, state: Option<&Path>) -> Result<String, String> {
     Ok(name)
 }
 
-/// What a state says, and the listener among its descriptors.
-fn listener_of(
-    text: &[u8],
+/// A runtime that has connected.
+struct Runtime {
+    stream: UnixStream,
+    until: Instant,
+    text: Vec<u8>,
     descriptors: Vec<OwnedFd>,
-) -> Result<(ContainerProcess, OwnedFd), String> {
-    let process: ContainerProcess =
-        serde_json::from_slice(text).map_err(|e| format!("its state: {e}"))?;
+}
+
+impl Runtime {
+    fn new(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let until = Instant::now() + PATIENCE;
+        Ok(Runtime { stream, until, text: Vec::new(), descriptors: Vec::new() })
+    }
+
+    /// Reads what there is. Returns the state once it is whole.
+    fn hear(&mut self) -> Result<Option<Received>, String> {
+        let wrong = |e: &dyn std::fmt::Display| format!("its state: {e}");
+        let mut piece = [0; 16 << 10];
+        let len = match receive(&self.stream, &mut piece, &mut self.descriptors) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            received => received.map_err(|e| wrong(&e))?,
+        };
+        self.text.extend_from_slice(&piece[..len]);
+        if self.text.len() > LONGEST || self.descriptors.len() > DESCRIPTORS {
+            return Err(wrong(&"it is too long"));
+        }
+        match serde_json::from_slice(&self.text) {
+            Ok(process) => with_listener(process, std::mem::take(&mut self.descriptors)).map(Some),
+            Err(e) if e.is_eof() && len > 0 => Ok(None),
+            Err(e) => Err(wrong(&e)),
+        }
+    }
+}
+
+/// Finds the listener among the descriptors of a state.
+fn with_listener(process: ContainerProcess, descriptors: Vec<OwnedFd>) -> Result<Received, String> {
     if process.fds.len() != descriptors.len() {
         let (named, sent) = (process.fds.len(), descriptors.len());
         return Err(format!("its state names {named} descriptors, and {sent} were sent"));
@@ -134,30 +206,8 @@ fn listener_of(
     Ok((process, listener))
 }
 
-/// Reads until the other side closes the connection, with descriptors.
-fn receive(stream: &UnixStream) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
-    let end = Instant::now() + PATIENCE;
-    let (mut text, mut descriptors) = (Vec::new(), Vec::new());
-    let mut piece = vec![0; 64 << 10];
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        let len = receive_piece(stream, &mut piece, &mut descriptors)?;
-        let Some(read) = piece.get(..len).filter(|read| !read.is_empty()) else {
-            return Ok((text, descriptors));
-        };
-        text.extend_from_slice(read);
-        if text.len() > LONGEST || descriptors.len() > DESCRIPTORS {
-            return Err(io::Error::other("it is too long"));
-        }
-    }
-}
-
 /// Reads some bytes, and the descriptors that came with them.
-fn receive_piece(
+fn receive(
     stream: &UnixStream,
     piece: &mut [u8],
     descriptors: &mut Vec<OwnedFd>,
@@ -178,10 +228,7 @@ fn receive_piece(
         message.msg_controllen = control.0.len() as _;
         let len = libc::recvmsg(stream.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC);
         if len < 0 {
-            return match io::Error::last_os_error() {
-                e if e.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::TimedOut.into()),
-                e => Err(e),
-            };
+            return Err(io::Error::last_os_error());
         }
         let mut at = libc::CMSG_FIRSTHDR(&raw const message);
         while let Some(header) = at.as_ref() {
@@ -204,44 +251,54 @@ fn receive_piece(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::fd::AsFd;
 
     use super::*;
+
+    const STATE: &str = r#"{"ociVersion": "1.0.2", "fds": ["other", "seccompFd"], "pid": 4422,
+        "metadata": "x", "state": {"ociVersion": "1.0.2", "id": "c1", "status": "creating",
+        "pid": 4422, "bundle": "/containers/c1"}}"#;
 
     fn files(many: usize) -> Vec<OwnedFd> {
         let file = std::fs::File::open("/dev/null").unwrap();
         (0..many).map(|_| file.as_fd().try_clone_to_owned().unwrap()).collect()
     }
 
-    #[test]
-    fn states_of_the_specification_are_read() {
-        let state = r#"{"ociVersion": "1.0.2", "fds": ["other", "seccompFd"], "pid": 4422,
-            "metadata": "x", "state": {"ociVersion": "1.0.2", "id": "c1", "status": "creating",
-            "pid": 4422, "bundle": "/containers/c1"}}"#;
-        let two = files(2);
-        let second = two[1].as_raw_fd();
-        let (process, listener) = listener_of(state.as_bytes(), two).unwrap();
-        assert_eq!((process.pid, &*process.state.id), (4422, "c1"));
-        assert_eq!(listener.as_raw_fd(), second);
-        let refused = |text: &str, many| listener_of(text.as_bytes(), files(many)).unwrap_err();
-        assert!(refused(state, 1).contains("names 2 descriptors, and 1 were sent"));
-        assert!(refused(r#"{"fds": ["x"], "pid": 1}"#, 1).contains("no seccompFd"));
-        assert!(refused(r#"{"fds": ["seccompFd"], "pid": -1}"#, 1).contains("its state: "));
-        assert!(refused("", 0).contains("its state: "));
+    /// What comes of a state that is said in pieces, with descriptors; then the runtime goes.
+    fn heard(pieces: &[&str], descriptors: Vec<OwnedFd>) -> Result<Option<Received>, String> {
+        let (mut runtime, agent) = UnixStream::pair().unwrap();
+        let mut agent = Runtime { descriptors, ..Runtime::new(agent).unwrap() };
+        assert!(agent.hear().unwrap().is_none(), "nothing is said yet");
+        for piece in pieces {
+            runtime.write_all(piece.as_bytes()).unwrap();
+            match agent.hear() {
+                Ok(None) => {}
+                done => return done,
+            }
+        }
+        drop(runtime);
+        agent.hear()
     }
 
     #[test]
-    fn a_state_in_pieces_is_read_to_its_end() {
-        use std::io::Write;
-        let (mut runtime, agent) = UnixStream::pair().unwrap();
-        let runtime = std::thread::spawn(move || {
-            for piece in ["{\"fds\"", ": [], ", "\"pid\": 1}"] {
-                runtime.write_all(piece.as_bytes()).unwrap();
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        });
-        let (text, descriptors) = receive(&agent).unwrap();
-        assert_eq!((text.as_slice(), descriptors.len()), (&br#"{"fds": [], "pid": 1}"#[..], 0));
-        runtime.join().unwrap();
+    fn states_of_the_specification_are_read() {
+        let two = files(2);
+        let second = two[1].as_raw_fd();
+        let (begin, end) = STATE.split_at(50);
+        let (process, listener) = heard(&[begin, end], two).unwrap().unwrap();
+        assert_eq!((process.pid, &*process.state.id), (4422, "c1"));
+        assert_eq!(listener.as_raw_fd(), second);
+        for (text, many, said) in [
+            (STATE, 1, "names 2 descriptors, and 1 were sent"),
+            (r#"{"fds": ["x"], "pid": 1}"#, 1, "no seccompFd"),
+            (r#"{"fds": ["seccompFd"], "pid": -1}"#, 1, "its state: "),
+            (begin, 0, "its state: EOF"),
+            ("no", 0, "its state: "),
+            (&"[".repeat(LONGEST), 0, "its state: "),
+        ] {
+            let refused = heard(&[&text[..text.len().min(1000)]], files(many)).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+        }
     }
 }
