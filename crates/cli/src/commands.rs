@@ -134,7 +134,7 @@ pub const COMMANDS: [Command; 17] = [
     Command {
         name: "shell",
         about: "start a shell whose programs run as with exec",
-        sections: &exec::SECTIONS,
+        sections: &exec::SHELL_SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| exec::shell(args),
     },

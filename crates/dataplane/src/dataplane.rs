@@ -211,6 +211,10 @@ impl Dataplane {
         for (name, value) in values.iter().filter(|(name, _)| LIVE_SYSCTLS.contains(name)) {
             let _ = self.settings.set_sysctl(name, *value);
         }
+        if *self.state.conntrack.settings() != self.settings.conntrack {
+            self.state.conntrack.set_settings(self.settings.conntrack.clone());
+        }
+        self.state.flows.set_timeouts(&self.settings.flow);
         let net = self.net.clone();
         self.renew_hooks(&net);
     }

@@ -375,11 +375,13 @@ impl Worker {
             }
             Request::QueueWishes(num, wishes) => self.sink.listeners.wish(num, wishes),
             Request::Loggers(loggers) => self.sink.loggers = loggers,
-            Request::Answer(num, answer, priority) => {
-                let verdict = QueueAnswer { priority, ..queue_answer(&answer) };
-                for id in self.sink.listeners.answered(num, &answer) {
-                    // A packet dropped since then needs no verdict.
-                    let _ = self.path.verdict(id, &verdict, now(), &mut self.sink);
+            Request::Answers(all) => {
+                for (num, answer, priority) in all.iter() {
+                    let verdict = QueueAnswer { priority: *priority, ..queue_answer(answer) };
+                    for id in self.sink.listeners.answered(*num, answer) {
+                        // A packet dropped since then needs no verdict.
+                        let _ = self.path.verdict(id, &verdict, now(), &mut self.sink);
+                    }
                 }
                 self.sink.flush();
             }
