@@ -268,6 +268,9 @@ impl Conntrack {
         if t.helper != 0 {
             self.set_helper(n, t.helper);
         }
+        if let Some(masks) = t.events {
+            self.set_event_masks(n, masks);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use penstock_program::state::{CounterState, State};
 use serde::{Deserialize, Serialize};
 
 use super::{Kept, Reader};
-use crate::globals::{Globals, NAME_MAX, NewAccount, NewTimeout};
+use crate::globals::{Globals, NAME_MAX, NewAccount, NewFingerprint, NewTimeout};
 use crate::model::{Chain, Generation, Table};
 
 /// What follows the ruleset: list after list, up to the last one that is not empty.
@@ -19,6 +19,7 @@ pub(super) struct Rest {
     policies: Vec<Policy>,
     accounts: Vec<NewAccount>,
     timeouts: Vec<NewTimeout>,
+    fingerprints: Vec<NewFingerprint>,
 }
 
 /// Of a table that has one.
@@ -56,6 +57,7 @@ impl Rest {
             // Rules that are saved may name any of them.
             accounts: generation.globals.accounts.iter().map(|a| kept.account(a)).collect(),
             timeouts: generation.globals.timeouts.iter().map(|t| t.config.clone()).collect(),
+            fingerprints: generation.globals.fingerprints.clone(),
         }
     }
 
@@ -63,13 +65,15 @@ impl Rest {
         fn list<T: Serialize>(list: &[T], bytes: Vec<u8>) -> Vec<u8> {
             postcard::to_extend(list, bytes).unwrap_or_default()
         }
-        let Rest { owners, policies, accounts, timeouts } = self;
+        let Rest { owners, policies, accounts, timeouts, fingerprints } = self;
         let lists = [owners.len(), policies.len(), accounts.len(), timeouts.len()];
+        let lists = [&lists[..], &[fingerprints.len()]].concat();
         let lists = lists.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1);
         let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
         let bytes = if lists > 1 { list(policies, bytes) } else { bytes };
         let bytes = if lists > 2 { list(accounts, bytes) } else { bytes };
-        if lists > 3 { list(timeouts, bytes) } else { bytes }
+        let bytes = if lists > 3 { list(timeouts, bytes) } else { bytes };
+        if lists > 4 { list(fingerprints, bytes) } else { bytes }
     }
 
     pub(super) fn read(
@@ -89,6 +93,9 @@ impl Rest {
         if !is_end() {
             rest.timeouts = Vec::deserialize(&mut *reader)?;
         }
+        if !is_end() {
+            rest.fingerprints = Vec::deserialize(&mut *reader)?;
+        }
         Ok(rest)
     }
 
@@ -107,6 +114,11 @@ impl Rest {
                 return None;
             }
             globals.timeouts.push(new.clone().into());
+        }
+        for new in &self.fingerprints {
+            if !globals.add_fingerprint(new.clone()) {
+                return None;
+            }
         }
         Some(globals)
     }
