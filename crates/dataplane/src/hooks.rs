@@ -15,9 +15,9 @@ use penstock_net::{Link, Network};
 use penstock_packet::Packet;
 use penstock_program::image::{ChainIndex, FlowtableIndex};
 use penstock_program::{Context, Hook};
-use penstock_ruleset::Family;
+use penstock_ruleset::{Family, LoadedProgram};
 use penstock_ruleset::link::{Linked, LinkedBase, LinkedFlowtable};
-use penstock_ruleset::model::{BaseChain, ChainType};
+use penstock_ruleset::model::ChainType;
 use penstock_ruleset::needs::PerFamily;
 
 use crate::bpf::{BpfHook, BpfPrograms};
@@ -312,8 +312,18 @@ impl Registry {
     }
 
     /// Chains for devices that do not exist are in no list.
-    fn chain(&mut self, net: &Network, family: Family, chain: ChainIndex, base: &BaseChain) {
-        let stage = Stage::Chain(Entry { chain, family, kind: base.kind });
+    fn chain(&mut self, net: &Network, linked: &LinkedBase) {
+        let LinkedBase { chain, family, base, program } = linked;
+        let entry = Entry { chain: *chain, family: *family, kind: base.kind };
+        let stage = match program {
+            Some(LoadedProgram { program, counts }) => self.program(HookProgram {
+                program: program.clone(),
+                label: program.instance().file().into(),
+                counts: counts.clone(),
+                chain: Some(entry),
+            }),
+            None => Stage::Chain(entry),
+        };
         let entry = Registered { priority: base.priority, order: order_of(base.registered), stage };
         let per_device = match base.hook {
             Hook::Ingress => Some(&mut self.ingress),
@@ -537,9 +547,7 @@ impl Hooks {
             early: vec![Vec::new(); devices],
             ..Registry::default()
         };
-        for LinkedBase { chain, family, base } in &linked.bases {
-            registry.chain(net, *family, *chain, base);
-        }
+        linked.bases.iter().for_each(|base| registry.chain(net, base));
         registry.attached(programs);
         for (chain, device) in offloaded {
             let is = |stage: &Stage| matches!(stage, Stage::Chain(entry) if entry.chain == *chain);
