@@ -68,6 +68,7 @@
 
 mod addresses;
 mod adjacencies;
+mod bpf;
 mod bridge;
 mod chain_offload;
 mod code;
@@ -109,6 +110,7 @@ mod tc;
 mod tunnels;
 mod worker;
 
+pub use bpf::{BpfAttachError, BpfAttachment, BpfFault, BpfHook, BpfPrograms};
 pub use chain_offload::{OffloadedChain, can_run_chains};
 pub use code::Engine;
 pub use dataplane::Dataplane;
