@@ -370,7 +370,7 @@ fn rules(report: &Report, out: &mut Markup) {
     let about = match report.rules.counted {
         Counted::Nothing => "",
         Counted::AllRules => {
-            "Packets that matched each rule, as a whole number and as heat. Grey rules matched none."
+            "Packets that matched each rule, as a number and as heat. Grey rules matched none."
         }
         Counted::Counters => {
             "What the counters of rules say, as a number and as heat. Rules without a counter have no number."

@@ -17,9 +17,9 @@ const HOSTILE: &str = "table inet t {\n\
     udp dport 9 log prefix \"<img src=x onerror=alert(1)>'\" jump never-b\n\
     udp dport 77 goto never\n\
     }\n\
-    chain never { counter }\n\
-    chain never-b { udp sport 5000 drop }\n\
-    chain lost { accept }\n\
+    chain never { counter\n}\n\
+    chain never-b { udp sport 5000 drop\n}\n\
+    chain lost { accept\n}\n\
     }\n";
 
 fn reported(name: &str, more: &str) -> (TestDir, String) {
@@ -31,7 +31,7 @@ fn reported(name: &str, more: &str) -> (TestDir, String) {
         "--net net.ip --rules hostile.nft --read lan=lan.pcap --report page.html {more}"
     ));
     assert!(out.status.success(), "{}", text(&out.stderr));
-    let page = std::fs::read_to_string(place.path("page.html")).unwrap();
+    let page = std::fs::read_to_string(place.0.join("page.html")).unwrap();
     (place, page)
 }
 
@@ -56,14 +56,14 @@ fn a_report_counts_packets_by_rule_hook_flow_and_reason() {
     let shown = shown(&page);
     for part in [
         "in 6 transmitted 3 delivered 0 dropped 3 forwarded 6",
-        "forward t f 3 stopped",
-        "2 rule inet t never-b handle 8 at hostile.nft:9: udp sport 5000 drop",
+        "policy drop; t f 3 stopped",
+        "2 rule inet t never-b handle 9 at hostile.nft:10: udp sport 5000 drop",
         "1 policy inet t f",
         "3 udp dport 53 counter accept comment \"</pre></style><script>",
         "2 udp dport 9 log prefix \"<img src=x onerror=alert(1)>'\" jump never-b",
         "0 udp dport 77 goto never",
         "1 policy drop",
-        "inet t lost accept hostile.nft:10",
+        "inet t lost accept hostile.nft:12 What packets met",
         "frame 5 from lan: dropped: policy: inet t f",
         "3 from lan: sent on wan by hostile.nft:4 Frame 1:",
     ] {
@@ -103,7 +103,7 @@ fn drawings_have_all_chains_and_jumps() {
     place.write("hostile.nft", HOSTILE.as_bytes());
     let out = Command::new(env!("CARGO_BIN_EXE_penstock"))
         .args(["draw", "--rules", "hostile.nft"])
-        .current_dir(place.path(""))
+        .current_dir(&place.0)
         .output()
         .unwrap();
     assert!(out.status.success(), "{}", text(&out.stderr));
@@ -137,7 +137,7 @@ fn in_browser(file: &Path, profile: &Path) -> Option<String> {
 #[test]
 fn a_browser_shows_the_page_and_runs_nothing_of_it() {
     let (place, page) = reported("report-browser", "");
-    let Some(dom) = in_browser(&place.path("page.html"), &place.path("profile")) else {
+    let Some(dom) = in_browser(&place.0.join("page.html"), &place.0.join("profile")) else {
         eprintln!("skipped: there is no chromium (Debian: chromium)");
         return;
     };
