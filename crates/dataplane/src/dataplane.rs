@@ -33,7 +33,13 @@ use crate::state::State;
 use crate::sysctl::LIVE_SYSCTLS;
 use crate::taps::Taps;
 use crate::tc::Tc;
+use crate::ways::RememberedWays;
 use crate::worker::Worker;
+
+/// Packets of a direction of a connection after which their way is remembered, where nothing is to
+/// happen at once: finding it out costs as much as it saves for some twenty packets, so short
+/// connections do without.
+const REMEMBER_AFTER: u32 = 8;
 
 /// The packet path of one network namespace. One worker uses it at a time.
 ///
@@ -392,6 +398,11 @@ impl Dataplane {
         self.state.flows.refusals()
     }
 
+    /// What connections remember of the ways of their packets.
+    pub fn remembered_ways(&self) -> RememberedWays {
+        self.state.ways.summary(&self.state.conntrack)
+    }
+
     /// What happened to flows so far and how often they were refused, in words.
     pub fn flow_summary(&self) -> FlowSummary {
         self.state.flows.summary()
@@ -516,9 +527,12 @@ impl Dataplane {
         let code = codes.get(Helpers::of::<HookEnv<'_, '_, '_, S>>(), linked, hooks);
         // The interpreter is what all else is compared with.
         let fast_path = engine != Engine::Interpreter;
+        let remember_after = if engine == Engine::JitAtOnce { 1 } else { REMEMBER_AFTER };
+        let image = &linked.image;
         let mut worker =
-            Worker { net, image: &linked.image, hooks, code, fast_path, settings, state, sink };
+            Worker { net, image, hooks, code, fast_path, remember_after, settings, state, sink };
         worker.follow_paths();
+        worker.follow_ways();
         work(&mut worker, packets);
         debug_assert_eq!(
             self.counters().unaccounted(),

@@ -119,6 +119,17 @@ impl Conntrack {
         self.kill(n);
     }
 
+    /// Tells what was kept of a packet's connection, as [`Conntrack::confirm`] does of one that is
+    /// in the table.
+    #[inline]
+    pub fn tell_noted(&mut self, ct: &penstock_packet::Ct) {
+        if self.observer.is_some()
+            && let Some(n) = self.resolve(ct)
+        {
+            self.tell(n);
+        }
+    }
+
     /// Tells what was kept (`nf_ct_deliver_cached_events()`).
     #[inline]
     pub(crate) fn tell(&mut self, n: u32) {
