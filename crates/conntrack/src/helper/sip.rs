@@ -205,7 +205,8 @@ impl Reader<'_> {
             return Ok(());
         };
         let session = text.described(version.at, connection, sip_text::MEDIA);
-        let (mut at, mut seen, mut streams) = (version.at, None, 0);
+        let (mut at, mut streams) = (version.at, 0);
+        let mut seen = session.map(|(address, _)| address);
         while streams < STREAMS.len() {
             let Found::Is(line) = text.description(at, sip_text::MEDIA, None) else { break };
             let kind = &text.data()[line.at..line.end()];
