@@ -78,8 +78,13 @@ impl Conntrack {
     /// [`Conntrack::help`] and [`Conntrack::confirm`] would only let it pass.
     #[inline]
     pub fn is_settled(&self, ct: &Ct) -> bool {
-        let settled = |n| self.store[n].has(status::CONFIRMED) && !self.is_helped(n);
-        !self.is_observed() && self.resolve(ct).is_none_or(settled)
+        !self.is_observed() && self.resolve(ct).is_none_or(|n| self.is_plain(n))
+    }
+
+    /// Whether connection `n` is in the table and packets reach the end of their way as they are:
+    /// there is only to tell what was noted ([`Conntrack::tell_noted`]).
+    pub fn is_plain(&self, n: u32) -> bool {
+        self.store[n].has(status::CONFIRMED) && !self.is_helped(n)
     }
 
     fn help_and_adjust(

@@ -175,7 +175,11 @@ impl Conntrack {
         let outcome = tracker::run(tracker, &mut e.proto, p, context);
         // A status bit that is set is always told.
         if outcome.events != 0 {
+            let before = e.status;
             e.status |= outcome.status;
+            if before | outcome.status != before {
+                self.forget_memo(n);
+            }
             self.note(n, outcome.events);
         }
         if outcome.closed {
@@ -191,6 +195,7 @@ impl Conntrack {
         let ct = Ct { entry: n, serial: e.serial, info, template: 0 };
         if info == CtInfo::EstablishedReply && !e.has(status::SEEN_REPLY) {
             e.status |= status::SEEN_REPLY;
+            self.forget_memo(n);
             self.note(n, event::REPLY);
         }
         ct
@@ -267,6 +272,9 @@ impl Conntrack {
         }
         if t.helper != 0 {
             self.set_helper(n, t.helper);
+        }
+        if let Some(masks) = t.events {
+            self.set_event_masks(n, masks);
         }
     }
 }

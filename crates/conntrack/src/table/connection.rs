@@ -218,6 +218,7 @@ impl Conntrack {
     pub fn set_mark(&mut self, n: u32, mark: u32) {
         if self.store[n].mark != mark {
             self.store[n].mark = mark;
+            self.forget_memo(n);
             self.note(n, event::MARK);
         }
     }
@@ -250,11 +251,13 @@ impl Conntrack {
     /// Sets status bits.
     pub fn set_status(&mut self, n: u32, bits: u32) {
         self.store[n].status |= bits;
+        self.forget_memo(n);
     }
 
     /// Clears status bits.
     pub fn clear_status(&mut self, n: u32, bits: u32) {
         self.store[n].status &= !bits;
+        self.forget_memo(n);
     }
 
     /// Notes that a program entered the connection, and no packet.
