@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 use crate::loggers::Logger;
 use crate::packet_line::{Given, Logged, Packet};
 use crate::queues::{Program, Wishes};
-use crate::requests::Request;
 use crate::requests::workers::Workers;
+use crate::requests::{Further, Request};
 
 /// Packets on their way to the programs of one client.
 const WAITING: usize = 16 << 10;
@@ -257,7 +257,7 @@ impl PacketListeners {
     pub(crate) fn decide(&self, line: &Line, decision: Decision) -> Result<(), Errno> {
         /// `NF_VERDICT_FLAG_QUEUE_BYPASS`
         const BYPASS: u32 = 0x8000;
-        let Decision { port, queue: number, verdict } = decision;
+        let Decision { port, queue: number, mut verdict } = decision;
         let owner = Owner { client: line.client, port };
         let mut inner = self.lock();
         let queue = inner.queues.get_mut(&number).ok_or(Errno::Enodev)?;
@@ -292,9 +292,10 @@ impl PacketListeners {
             mark: verdict.mark,
             payload: verdict.payload,
         };
+        let further = Further { priority: verdict.priority, connection: verdict.connection.take() };
         // Only the worker that queued the packet knows it.
         for inbox in self.workers.inboxes() {
-            let mut request = Request::Answer(number, answer.clone(), verdict.priority);
+            let mut request = Request::Answer(number, answer.clone(), further.clone());
             while let Err(back) = inbox.offer(request, ANSWERS) {
                 request = back;
                 std::thread::sleep(Duration::from_millis(1));
@@ -309,9 +310,6 @@ impl PacketListeners {
         if inner.groups.get(&number).is_some_and(|group| group.owner != owner) {
             return Err(Errno::Eperm);
         }
-        if asked.flags.is_some_and(|flags| flags & LOG_CONNTRACK != 0) {
-            return Err(Errno::Eopnotsupp);
-        }
         match asked.bind {
             Some(Bind::Begin) if inner.groups.contains_key(&number) => return Err(Errno::Ebusy),
             Some(Bind::Begin) => {
@@ -320,6 +318,7 @@ impl PacketListeners {
                     port: owner.port,
                     // Whole packets, unless it says something else (`instance_create()`).
                     copy: MOST_COPIED,
+                    connection: false,
                     missed: Arc::new(AtomicBool::new(false)),
                     to: line.to.clone(),
                 };
@@ -352,6 +351,7 @@ impl PacketListeners {
         }
         if let Some(flags) = asked.flags {
             group.flags = flags;
+            group.logger.connection = flags & LOG_CONNTRACK != 0;
         }
         self.tell_loggers(&inner);
         Ok(())
