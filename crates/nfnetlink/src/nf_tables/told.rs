@@ -173,7 +173,8 @@ impl Told {
             | Change::AddFlowtable { .. }
             | Change::Sender { .. }
             | Change::Closed { .. }
-            | Change::Global(_) => {}
+            | Change::Global(_)
+            | Change::Gap { .. } => {}
         }
     }
 
@@ -341,7 +342,8 @@ impl Coming {
             Change::DeleteTable { .. }
             | Change::Sender { .. }
             | Change::Closed { .. }
-            | Change::Global(_) => {
+            | Change::Global(_)
+            | Change::Gap { .. } => {
                 return Coming::nothing();
             }
             Change::DeleteChain { family, table, .. }
