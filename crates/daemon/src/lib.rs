@@ -35,6 +35,7 @@
 //! | `devices` | devices are taken, opened, and given back |
 //! | `namespace_lock` | one dataplane after the other in a network namespace |
 //! | [`control`] | the control socket: addresses, messages, clients, rights |
+//! | [`bpf`] | programs of other people: places, objects, elements of maps |
 //! | `config` | what is asked for |
 //! | `rundir` | the directory of lock, sockets and record |
 //! | `rights`, `seccomp` | what the process may do once it runs |
@@ -42,6 +43,7 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod bpf;
 mod broadcast;
 mod clock;
 mod config;

@@ -119,7 +119,8 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> io::Resul
             Ok(Some(Message::Answer(answer))) => {
                 // Only the worker that queued the packet knows it.
                 for inbox in workers.inboxes() {
-                    let mut request = Request::Answer(num, answer.clone(), Further::default());
+                    let mut request =
+                        Request::Answers([(num, answer.clone(), Further::default())].into());
                     while let Err(back) = inbox.offer(request, ANSWERS) {
                         request = back;
                         std::thread::sleep(Duration::from_millis(1));

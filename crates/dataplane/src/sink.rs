@@ -10,6 +10,7 @@ use penstock_packet::{Meta, Packet};
 use penstock_program::State;
 use penstock_program::expr::Log;
 
+use crate::bpf::BpfFault;
 use crate::reason::{DropEvent, Place};
 
 /// A record of a `log` statement, or of connection tracking about an invalid packet: the packet as it
@@ -182,5 +183,15 @@ pub trait Sink {
     /// A traced packet goes a step.
     fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
         let _ = (record, packet);
+    }
+
+    /// A BPF program was ended, as it did what it may not: told once for each attachment.
+    fn bpf_fault(&mut self, fault: &BpfFault<'_>) {
+        let _ = fault;
+    }
+
+    /// A line of `bpf_printk()`, without the newline at its end.
+    fn bpf_printk(&mut self, line: &str) {
+        let _ = line;
     }
 }

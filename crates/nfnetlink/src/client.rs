@@ -391,6 +391,11 @@ pub fn only_decides(datagram: &[u8]) -> bool {
     true
 }
 
+/// Whether a datagram begins with a batch of changes of the ruleset.
+pub fn begins_batch(datagram: &[u8]) -> bool {
+    Message::first(datagram).is_some_and(|(message, _)| message.header.kind == batch::BEGIN)
+}
+
 /// The answer to a request that was right.
 struct Shown {
     datagrams: Vec<Vec<u8>>,

@@ -42,7 +42,7 @@ mod used_up;
 
 pub use backend::{Backend, Local, Refused, Show};
 pub use batch::{Teller, changes_between, close, owns};
-pub use client::{Client, SocketOption, asks_for_packets, may_change, only_decides};
+pub use client::{Client, SocketOption, asks_for_packets, begins_batch, may_change, only_decides};
 pub use connections::{
     ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,
 };

@@ -37,7 +37,7 @@ pub struct LinkedRule {
 }
 
 /// A verdict with its chain resolved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkedVerdict {
     /// Final.
     Drop,

@@ -25,6 +25,7 @@ use penstock_program::{Data, State};
 use serde::{Deserialize, Serialize};
 
 use crate::Errno;
+use crate::LoadedProgram;
 use crate::ct_helper;
 use crate::globals::Globals;
 use crate::model::*;
@@ -79,6 +80,8 @@ pub struct LinkedBase {
     pub family: Family,
     /// Hook, priority, devices, policy, order of registration.
     pub base: BaseChain,
+    /// What packets meet in place of its rules.
+    pub program: Option<LoadedProgram>,
 }
 
 /// A flowtable and where it is registered.
@@ -273,7 +276,20 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
             lookup,
         });
         if let Some(base) = &chain.base {
-            linked.bases.push(LinkedBase { chain: at, family: table.family, base: base.clone() });
+            let program = chain.program.as_ref().map(ChainProgram::load).transpose();
+            // It was loaded when its chain was made.
+            let program = program.map_err(|_| LinkError {
+                family: table.family,
+                table: table.name.clone(),
+                place: ErrorPlace::Chain(chain.name.clone()),
+                reason: LinkReason::Malformed("its BPF program cannot be loaded"),
+            })?;
+            linked.bases.push(LinkedBase {
+                chain: at,
+                family: table.family,
+                base: base.clone(),
+                program: program.cloned(),
+            });
         }
     }
     if known.is_some() {

@@ -52,6 +52,7 @@ impl Conntrack {
     }
 
     pub(crate) fn extra_mut(&mut self, n: u32) -> &mut Extra {
+        self.forget_memo(n);
         let mut x = self.store[n].extra;
         if x == NONE {
             x = self.extras_free.pop().unwrap_or_else(|| {

@@ -93,8 +93,8 @@ pub(crate) enum Request {
     Queue(u16, Option<Program>),
     /// The program that listens to a queue wants something else of its packets.
     QueueWishes(u16, Wishes),
-    /// A program's answer to a packet of a queue, and the packet's new priority.
-    Answer(u16, Answer, Further),
+    /// Answers of programs to packets of queues, in their order, each with the number of the queue.
+    Answers(Arc<[(u16, Answer, Further)]>),
     /// These get packets that rules log, and nobody else with a netfilter socket.
     Loggers(Arc<[Logger]>),
     /// One more capture.

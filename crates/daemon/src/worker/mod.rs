@@ -376,14 +376,16 @@ impl Worker {
             }
             Request::QueueWishes(num, wishes) => self.sink.listeners.wish(num, wishes),
             Request::Loggers(loggers) => self.sink.loggers = loggers,
-            Request::Answer(num, answer, Further { priority, connection }) => {
-                let verdict = QueueAnswer { priority, ..queue_answer(&answer) };
-                for id in self.sink.listeners.answered(num, &answer) {
-                    if let Some(change) = &connection {
-                        self.change_connection(id, change, &verdict);
+            Request::Answers(all) => {
+                for (num, answer, Further { priority, connection }) in all.iter() {
+                    let verdict = QueueAnswer { priority: *priority, ..queue_answer(answer) };
+                    for id in self.sink.listeners.answered(*num, answer) {
+                        if let Some(change) = connection {
+                            self.change_connection(id, change, &verdict);
+                        }
+                        // A packet dropped since then needs no verdict.
+                        let _ = self.path.verdict(id, &verdict, now(), &mut self.sink);
                     }
-                    // A packet dropped since then needs no verdict.
-                    let _ = self.path.verdict(id, &verdict, now(), &mut self.sink);
                 }
                 self.sink.flush();
             }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use penstock_dataplane::{
-    DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
+    BpfFault, DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
 };
 use penstock_io::device::{BareTx, LocalTx, PacketTx, Tx};
 use penstock_net::{LOOPBACK, Link, Network};
@@ -259,6 +259,15 @@ impl Sink for LiveSink {
 
     fn queue(&mut self, record: &QueueRecord<'_>, packet: &Packet) -> Queued {
         self.listeners.send(record, packet)
+    }
+
+    fn bpf_fault(&mut self, fault: &BpfFault<'_>) {
+        let BpfFault { label, program, fault } = fault;
+        self.lines.say(&format!("{label}: BPF program {}: {fault}\n", program.name()));
+    }
+
+    fn bpf_printk(&mut self, line: &str) {
+        self.lines.say(&format!("bpf_printk: {line}\n"));
     }
 
     fn resolve(&mut self, device: &Link, next_hop: IpAddr) -> bool {

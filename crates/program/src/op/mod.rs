@@ -2,6 +2,7 @@
 
 //! Operations: expressions with everything resolved that they name, as engines run them.
 
+mod alike;
 mod bpf;
 mod extension;
 mod info;

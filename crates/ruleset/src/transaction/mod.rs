@@ -22,7 +22,7 @@ mod tables;
 mod validate;
 mod walk;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -110,6 +110,9 @@ struct Batch {
     shared: Arc<SharedStates>,
     /// Handles of tables that a change has left wrong as a whole; they may be right again.
     suspects: Vec<u64>,
+    /// Chains, by the handles of table and chain, whose BPF programs the batch has stated: their
+    /// rules may change.
+    stated: HashSet<(u64, u64)>,
     /// Port id of the socket that the changes come from; 0 may change the tables of all owners.
     sender: u32,
 }
@@ -227,6 +230,7 @@ impl Ruleset {
             changed: false,
             shared: self.shared.clone(),
             suspects: Vec::new(),
+            stated: HashSet::new(),
             sender: 0,
         };
         Transaction {

@@ -227,6 +227,13 @@ impl Tables<'_> {
         if let Some(base) = &chain.base {
             base_chain(&mut m, base, self.listing.format.release);
         }
+        if let Some(program) = &chain.program {
+            let mut bpf = json!({ "object": &*program.object });
+            if let Some(section) = &program.section {
+                bpf["section"] = json!(&**section);
+            }
+            m.insert("bpf".into(), bpf);
+        }
         tagged("chain", m)
     }
 
