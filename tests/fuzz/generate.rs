@@ -282,6 +282,7 @@ fn expr(b: &mut Bytes<'_>) -> Expr {
             sreg_data: (b.byte() & 7 == 7).then(|| b.register()),
             timeout: b.below(3).into(),
             exprs: if b.flag() { vec![Expr::Counter(Counter::default())] } else { vec![] },
+            invert: b.flag(),
         }),
         _ => match b.flag() {
             true => Expr::Dup(Dup {

@@ -15,7 +15,7 @@ use crate::reason::{DropEvent, Place};
 
 /// A record of a `log` statement, or of connection tracking about an invalid packet: the packet as it
 /// was then.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct LogRecord<'a> {
     /// What the statement asks for.
     pub log: &'a Log,
@@ -29,6 +29,8 @@ pub struct LogRecord<'a> {
     pub output: Option<&'a Link>,
     /// Ports of a bridge that a packet at a hook of IP came and leaves by, where they are known.
     pub ports: [Option<&'a Link>; 2],
+    /// The packet's connection.
+    pub connection: Option<Connection<'a>>,
 }
 
 /// A packet that a rule gives to a queue.

@@ -20,6 +20,7 @@ use penstock_conntrack::Conntrack;
 use penstock_dataplane::{Dataplane, Engine};
 use penstock_io::queue::Answer;
 use penstock_net::Network;
+use penstock_nfnetlink::VerdictChange;
 use penstock_print::show::status::Status;
 use penstock_print::trace::Tracer;
 use penstock_program::image::ChainIndex;
@@ -43,6 +44,15 @@ pub(crate) type Look = Box<dyn FnOnce(&Dataplane) + Send>;
 
 /// Does something with a worker's connections, and tells those who have asked.
 pub(crate) type Act = Box<dyn FnOnce(&mut Conntrack) + Send>;
+
+/// What an answer about a packet says that comes by netlink alone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Further {
+    /// New priority.
+    pub(crate) priority: Option<u32>,
+    /// What becomes of the packet's connection.
+    pub(crate) connection: Option<Box<VerdictChange>>,
+}
 
 /// What others ask of a worker.
 pub(crate) enum Request {
@@ -83,9 +93,8 @@ pub(crate) enum Request {
     Queue(u16, Option<Program>),
     /// The program that listens to a queue wants something else of its packets.
     QueueWishes(u16, Wishes),
-    /// Answers of programs to packets of queues, in their order, each with the number of the queue
-    /// and the packet's new priority.
-    Answers(Arc<[(u16, Answer, Option<u32>)]>),
+    /// Answers of programs to packets of queues, in their order, each with the number of the queue.
+    Answers(Arc<[(u16, Answer, Further)]>),
     /// These get packets that rules log, and nobody else with a netfilter socket.
     Loggers(Arc<[Logger]>),
     /// One more capture.

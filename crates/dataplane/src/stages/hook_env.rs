@@ -293,7 +293,8 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
         let context = self.context;
         let (input, output) = (net.link(iif), net.link(oif));
         let ports = self.worker.bridge_ports(packet);
-        let record = LogRecord { log, place, context, input, output, ports };
+        let connection = self.worker.state.conntrack.connection(&packet.meta.ct);
+        let record = LogRecord { log, place, context, input, output, ports, connection };
         self.worker.sink.log(&record, packet);
     }
 

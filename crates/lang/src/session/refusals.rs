@@ -139,7 +139,8 @@ fn kind(change: &Change) -> Option<Kind> {
         | Change::DeleteElements { .. }
         | Change::Sender { .. }
         | Change::Closed { .. }
-        | Change::Global(_) => return None,
+        | Change::Global(_)
+        | Change::Gap { .. } => return None,
         Change::AddObject { .. } | Change::DeleteObject { .. } => Kind::Object,
         Change::AddFlowtable { .. } | Change::DeleteFlowtable { .. } => Kind::Flowtable,
     })
@@ -167,7 +168,9 @@ pub(super) fn place(change: &Change) -> Option<(Family, &str)> {
         | Change::DeleteObject { family, table, .. }
         | Change::AddFlowtable { family, table, .. }
         | Change::DeleteFlowtable { family, table, .. } => (*family, table),
-        Change::Sender { .. } | Change::Closed { .. } | Change::Global(_) => return None,
+        Change::Sender { .. } | Change::Closed { .. } | Change::Global(_) | Change::Gap { .. } => {
+            return None;
+        }
     })
 }
 
@@ -194,7 +197,8 @@ fn name_in(change: &Change) -> Option<&str> {
         Change::DeleteTable { .. }
         | Change::Sender { .. }
         | Change::Closed { .. }
-        | Change::Global(_) => None,
+        | Change::Global(_)
+        | Change::Gap { .. } => None,
     }
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Rest {
     timeouts: Vec<NewTimeout>,
     fingerprints: Vec<NewFingerprint>,
     programs: Vec<SavedProgram>,
+    /// Handles of table and set of those that are [`Set::gapless`](crate::model::Set::gapless).
+    gapless: Vec<(u64, u64)>,
 }
 
 /// Of a table that has one.
@@ -74,6 +76,12 @@ impl Rest {
             timeouts: generation.globals.timeouts.iter().map(|t| t.config.clone()).collect(),
             fingerprints: generation.globals.fingerprints.clone(),
             programs: programs.collect(),
+            gapless: tables()
+                .flat_map(|table| {
+                    let sets = table.sets.iter().filter(|set| set.gapless);
+                    sets.map(|set| (table.handle, set.handle))
+                })
+                .collect(),
         }
     }
 
@@ -81,7 +89,7 @@ impl Rest {
         fn list<T: Serialize>(list: &[T], bytes: Vec<u8>) -> Vec<u8> {
             postcard::to_extend(list, bytes).unwrap_or_default()
         }
-        let Rest { owners, policies, accounts, timeouts, fingerprints, programs } = self;
+        let Rest { owners, policies, accounts, timeouts, fingerprints, programs, gapless } = self;
         let lists = [
             owners.len(),
             policies.len(),
@@ -89,6 +97,7 @@ impl Rest {
             timeouts.len(),
             fingerprints.len(),
             programs.len(),
+            gapless.len(),
         ];
         let lists = lists.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1);
         let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
@@ -96,7 +105,8 @@ impl Rest {
         let bytes = if lists > 2 { list(accounts, bytes) } else { bytes };
         let bytes = if lists > 3 { list(timeouts, bytes) } else { bytes };
         let bytes = if lists > 4 { list(fingerprints, bytes) } else { bytes };
-        if lists > 5 { list(programs, bytes) } else { bytes }
+        let bytes = if lists > 5 { list(programs, bytes) } else { bytes };
+        if lists > 6 { list(gapless, bytes) } else { bytes }
     }
 
     pub(super) fn read(
@@ -121,6 +131,9 @@ impl Rest {
         }
         if !is_end() {
             rest.programs = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.gapless = Vec::deserialize(&mut *reader)?;
         }
         Ok(rest)
     }
@@ -149,10 +162,15 @@ impl Rest {
         Some(globals)
     }
 
-    /// Gives a table its owner, and its chains their counters and programs.
+    /// Gives a table its owner, its sets what they lack, and its chains their counters and programs.
     pub(super) fn give(&self, table: &mut Table) {
         let owner = self.owners.iter().find(|owner| owner.table == table.handle);
         table.owner = owner.map_or(0, |owner| owner.port);
+        for set in &mut table.sets {
+            if self.gapless.contains(&(table.handle, set.handle)) {
+                Arc::make_mut(set).gapless = true;
+            }
+        }
         for Policy { place, packets, bytes } in &self.policies {
             let chain = table.chains.iter_mut().find(|c| (table.handle, c.handle) == *place);
             if let Some(chain) = chain.filter(|chain| chain.base.is_some()) {
