@@ -12,6 +12,7 @@ mod completion;
 mod confirm;
 mod dataplane;
 mod down;
+mod draw;
 mod exec;
 mod input;
 mod learn;

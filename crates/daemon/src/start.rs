@@ -253,6 +253,7 @@ impl Common<'_> {
                 steerings(shared.tracking(), workers.inboxes(), net).into_iter().map(Some).collect()
             }
         };
+        let programs = config.bpf.attach(net)?;
         let mut all = Vec::new();
         for (number, (part, steering)) in parts.into_iter().zip(steering.drain(..)).enumerate() {
             let settings = settings.clone();
@@ -261,6 +262,7 @@ impl Common<'_> {
                 Some(shared) => Dataplane::of_worker(net.clone(), settings, shared, number),
             };
             path.set_engine(config.engine);
+            path.set_bpf(programs.clone());
             let sink = LiveSink::new(part.outs, net.clone(), sync.clone(), lines.clone());
             let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;
             path.set_flow_offload(offloader, devices, config.offload);

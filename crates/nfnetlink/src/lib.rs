@@ -27,6 +27,7 @@ mod compat;
 mod connections;
 mod ctnetlink;
 mod expression;
+mod fingerprints;
 mod globals;
 mod hooks;
 mod ipset;
@@ -37,6 +38,7 @@ mod process;
 mod socket;
 mod timeouts;
 mod uapi;
+mod used_up;
 
 pub use backend::{Backend, Local, Refused, Show};
 pub use batch::{Teller, changes_between, close, owns};
@@ -53,3 +55,4 @@ pub use packets::{
 };
 pub use process::Process;
 pub use socket::{Answers, Notification};
+pub use used_up::{ACCOUNT_GROUP, used_up};

@@ -28,6 +28,7 @@ mod index;
 mod keys;
 mod life;
 mod lookup;
+mod memos;
 mod offload;
 mod pressure;
 mod sequence;
@@ -79,6 +80,8 @@ pub struct Conntrack {
     /// Devices through which sources are masqueraded, by number of the entry as far as there are
     /// any; 0 for none.
     masqueraded: Vec<u32>,
+    /// Words of the user for each direction, by number of the entry as far as there are any.
+    memos: Vec<[u32; 2]>,
     count: u32,
     zones: Vec<u32>,
     labels_wanted: bool,
@@ -130,6 +133,7 @@ impl Conntrack {
             accounting: Vec::new(),
             stamps: Vec::new(),
             masqueraded: Vec::new(),
+            memos: Vec::new(),
             count: 0,
             zones: Vec::new(),
             labels_wanted: false,

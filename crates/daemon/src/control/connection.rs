@@ -250,6 +250,10 @@ impl Files for ClientFiles<'_> {
         self.0.question(&Message::Read(path.to_owned())).map(text)
     }
 
+    fn read_bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.0.question(&Message::ReadBytes(path.to_owned()))
+    }
+
     fn glob(&self, pattern: &str) -> Vec<String> {
         let names = self.0.question(&Message::Glob(pattern.to_owned())).unwrap_or_default();
         names.split(|b| *b == 0).filter(|n| !n.is_empty()).map(|n| text(n.to_vec())).collect()

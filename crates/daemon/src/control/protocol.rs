@@ -42,6 +42,8 @@ pub enum Message {
     Datagrams(Vec<Datagram>),
     /// The server requests the contents of a file of the client.
     Read(String),
+    /// The server requests the contents of a file of the client that is no text.
+    ReadBytes(String),
     /// The server requests names that match a pattern.
     Glob(String),
     /// The server requests the output of a command.
@@ -133,6 +135,7 @@ impl Message {
             Message::Closed(port) => (b'C', port.to_le_bytes().to_vec()),
             Message::Datagrams(all) => (b'D', Datagram::bytes(all)),
             Message::Read(t) => (b'r', text(t)),
+            Message::ReadBytes(t) => (b'b', text(t)),
             Message::Glob(t) => (b'g', text(t)),
             Message::Exec(t) => (b'x', text(t)),
             Message::Resolve(t) => (b'h', text(t)),
@@ -168,6 +171,7 @@ impl Message {
             b'C' => Message::Closed(u32::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'D' => Message::Datagrams(Datagram::all(&bytes)?),
             b'r' => Message::Read(text(bytes)),
+            b'b' => Message::ReadBytes(text(bytes)),
             b'g' => Message::Glob(text(bytes)),
             b'x' => Message::Exec(text(bytes)),
             b'h' => Message::Resolve(text(bytes)),
@@ -261,6 +265,7 @@ mod tests {
                     .to_vec(),
             ),
             Message::Read(text()),
+            Message::ReadBytes(text()),
             Message::Glob(text()),
             Message::Exec(text()),
             Message::Resolve(text()),

@@ -13,11 +13,12 @@ use penstock_ruleset::Errno;
 
 use super::attend::{Attendance, End, Incoming, Notices, PULSE, Speaker, broken, ended_by, notice};
 use super::protocol::{Answer, Ask, QUESTION};
-use crate::connection_events::{Heard, Watcher};
+use crate::clock::now;
 use crate::control::{PATIENCE, Rights};
+use crate::events::{Heard, Watcher};
 use crate::packet_line::Packet;
 use crate::packet_listeners::{Line, PacketListeners};
-use crate::rules::{Alone, Process};
+use crate::rules::{Alone, Process, Rules};
 
 /// After so long without a question the evaluator gets what the child has changed.
 const QUIET: Duration = Duration::from_millis(50);
@@ -62,10 +63,11 @@ fn give(
     }
 }
 
-/// Tells a child what happens to connections, until it is over.
-fn relay(heard: &Heard, notices: &Notices, speaker: &Speaker<'_>) {
+/// Tells a child what happens to connections and quotas, until it is over.
+fn relay(heard: &Heard, rules: &Rules, notices: &Notices, speaker: &Speaker<'_>) {
+    let used_up = |state: &_| penstock_nfnetlink::used_up(state, &rules.generation(), now());
     while !notices.over.load(Ordering::Relaxed) {
-        let told = match heard.next(PULSE, TOGETHER) {
+        let told = match heard.next(PULSE, TOGETHER, used_up) {
             Ok(told) => told,
             Err(RecvTimeoutError::Timeout) => Vec::new(),
             Err(RecvTimeoutError::Disconnected) => return,
@@ -139,8 +141,11 @@ impl Attendance<'_> {
                         None => {
                             let (watcher, heard) = self.tables()?.watch(groups);
                             batch.watcher = Some(watcher);
+                            let rules = self.rules()?;
                             let teller = Builder::new().name("watch".into());
-                            teller.spawn_scoped(scope, move || relay(&heard, notices, speaker))?;
+                            teller.spawn_scoped(scope, move || {
+                                relay(&heard, rules, notices, speaker);
+                            })?;
                         }
                     }
                     speaker.say(&Answer::Yes(true))?;

@@ -38,9 +38,10 @@ const TOGETHER: usize = 1 << 20;
 /// Bytes of what happened to connections that a client is told of at once: a socket that has room
 /// takes as much without waiting.
 const AT_A_TIME: usize = 32 << 10;
-/// The group of the ruleset, and those of connections and expectations: group 1 in the lowest bit.
+/// The group of the ruleset, and those that workers tell of: connections and expectations, and
+/// quotas, of objects of the ruleset and of accounts. Group 1 is in the lowest bit.
 const RULESET: u32 = 1 << (penstock_nfnetlink::GROUP - 1);
-const CONNECTIONS: u32 = 0b11_1111;
+const EVENTS: u32 = 0b11_1111 | RULESET | 1 << (penstock_nfnetlink::ACCOUNT_GROUP - 1);
 /// Most runs of one batch. Reasons to run it again come once each, but for others who change the
 /// ruleset at the same time: they wait from the second run on.
 const RUNS: usize = 8;
@@ -130,8 +131,8 @@ impl Child<'_> {
             // What came before nobody has listened to.
             self.update(false)?;
         }
-        if now & CONNECTIONS != before & CONNECTIONS {
-            self.ask(&Ask::Listen(now & CONNECTIONS))?;
+        if now & EVENTS != before & EVENTS {
+            self.ask(&Ask::Listen(now & EVENTS))?;
         }
         Ok(())
     }

@@ -27,8 +27,8 @@ use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 use penstock_system::SystemNames;
 
 use crate::broadcast::Broadcast;
-use crate::connection_events::Watcher;
 use crate::devices::ports::WireShare;
+use crate::events::Watcher;
 use crate::host_sysctls::Values;
 use crate::loggers::Logger;
 use crate::probe::Probe;

@@ -33,8 +33,8 @@ use penstock_io::device::{BURST, Rx, wait};
 use penstock_net::Network;
 use penstock_print::show::status::{PortStatus, Status, WorkerStatus};
 
-use crate::connection_events::{Tellers, Watcher};
 use crate::devices::ports::{Held, WireShare};
+use crate::events::{Tellers, Watcher};
 use crate::queues::queue_answer;
 use crate::requests::Request;
 use crate::requests::inbox::Inbox;
@@ -399,6 +399,7 @@ impl Worker {
     }
 
     fn set_watchers(&mut self, watchers: Arc<[Watcher]>) {
+        self.sink.watchers = watchers.clone();
         let observer = (!watchers.is_empty()).then(|| Box::new(Tellers(watchers)) as _);
         self.path.conntrack_mut().set_observer(observer);
     }
