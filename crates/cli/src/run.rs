@@ -86,7 +86,8 @@ fn compare(options: &Options, old: &Path) -> ExitCode {
     }
 }
 
-/// `Ok(false)` if a capture was broken: what came before was run, and the error was told.
+/// `Ok(false)` if a capture was broken, or rules and program of a chain differ: what came before
+/// was run, and the error was told.
 fn run(options: &Options) -> Result<bool, String> {
     if options.engine == Engine::JitAtOnce {
         penstock_jit::supported().map_err(|e| format!("Error: --engine jit: {e}"))?;
@@ -121,6 +122,7 @@ fn run(options: &Options) -> Result<bool, String> {
     let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine_with(options.engine, options.code);
     path.trace_all(options.trace);
+    path.check_bpf(options.check_bpf);
     let mut tapped = Vec::new();
     for (device, file) in &options.taps {
         let link = net.link_by_name(device);
@@ -195,7 +197,7 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(compare) = output.compared() {
         err!("{}", compare.report(&net));
     }
-    Ok(whole)
+    Ok(whole && !output.differed)
 }
 
 /// Adds the tables of captures to the ruleset.

@@ -110,7 +110,9 @@ mod tc;
 mod tunnels;
 mod worker;
 
-pub use bpf::{BpfAttachError, BpfAttachment, BpfFault, BpfHook, BpfPrograms};
+pub use bpf::{
+    BpfAttachError, BpfAttachment, BpfDifference, BpfFault, BpfHook, BpfPrograms, BpfRules,
+};
 pub use chain_offload::{OffloadedChain, can_run_chains};
 pub use code::Engine;
 pub use dataplane::Dataplane;

@@ -19,6 +19,8 @@ pub struct Counts {
     pub aborted: AtomicU64,
     /// They were redirected to a device that is not there.
     pub nowhere: AtomicU64,
+    /// The rules of its chain would have decided otherwise, where that was looked at.
+    pub differed: AtomicU64,
     /// The program was ended.
     pub faults: AtomicU64,
 }

@@ -33,6 +33,12 @@ fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
+fn padded(text: &str) -> [u8; 16] {
+    let mut name = [0; 16];
+    name[..text.len()].copy_from_slice(text.as_bytes());
+    name
+}
+
 #[test]
 fn netfilter_program_reads_hook_packet_and_devices() {
     let Some(bytes) = compile("netfilter") else { return };
@@ -42,8 +48,8 @@ fn netfilter_program_reads_hook_packet_and_devices() {
     let mut nf = Netfilter {
         hook: 2,
         family: 2,
-        input: Some(Device { name: "lan".into(), index: 3, mtu: 1500, hardware: 1 }),
-        output: Some(Device { name: "wan".into(), index: 4, mtu: 1500, hardware: 1 }),
+        input: Some(Device { name: padded("lan"), index: 3, mtu: 1500, hardware: 1 }),
+        output: Some(Device { name: padded("wan"), index: 4, mtu: 1500, hardware: 1 }),
         protocol: 0x0800_u16.to_be(),
         mark: 77,
         ..Netfilter::default()

@@ -24,8 +24,8 @@ use penstock_program::{Data, State};
 use serde::{Deserialize, Serialize};
 
 use crate::Errno;
-use crate::ct_helper;
 use crate::LoadedProgram;
+use crate::ct_helper;
 use crate::globals::Globals;
 use crate::model::*;
 use crate::needs::{self, Needs};

@@ -212,6 +212,50 @@ fn programs_of_tc_run_before_ingress_and_after_egress() {
     }
 }
 
+/// A chain with a program, and rules of the same purpose.
+const CHAIN: &str = "table ip t {\n\
+    \tchain c {\n\
+    \t\ttype filter hook forward priority filter - 5; policy accept;\n\
+    \t\tbpf object \"x.o\" section \"netfilter\"\n\
+    \t\tudp dport 54 counter packets 0 bytes 0 drop\n\
+    \t}\n\
+    \n\
+    \tchain d {\n\
+    \t\ttype filter hook forward priority filter; policy accept;\n\
+    \t\tcounter packets 0 bytes 0\n\
+    \t}\n\
+    }\n";
+
+#[test]
+fn packets_meet_the_program_of_a_chain_and_listings_show_its_rules() {
+    let place = TestDir::new("bpf-chain");
+    if !compile(&place, &example("hooks.c"), "x.o") {
+        return;
+    }
+    let frames = [(T, frame(53)), (T + 1, frame(54)), (T + 2, frame(55))];
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    place.write("chain.nft", CHAIN.as_bytes());
+    for engine in ["interpreter", "jit"] {
+        let run = format!("--net net.ip --rules chain.nft --engine {engine} --read lan=lan.pcap");
+        let out = place.run(&run);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        // The map of ports is empty: all pass.
+        let listing = CHAIN.replace("counter packets 0 bytes 0\n", "counter packets 3 bytes 84\n");
+        assert_eq!(text(&out.stdout), listing);
+        let out = place.run(&format!("{run} --check-bpf"));
+        assert_eq!(out.status.code(), Some(1));
+        let told = text(&out.stderr);
+        let errors: Vec<&str> = told.lines().filter(|line| line.starts_with("Error")).collect();
+        assert_eq!(errors.len(), 1, "{told}");
+        let expected = "Error: --check-bpf: chain ip t c: rules drop (rule with handle 3), program judge \
+                        accepts: ";
+        assert!(errors[0].starts_with(expected) && errors[0].contains("udp dport 54"), "{told}");
+        let counted =
+            listing.replace("54 counter packets 0 bytes 0", "54 counter packets 1 bytes 28");
+        assert_eq!(text(&out.stdout), counted);
+    }
+}
+
 #[test]
 fn what_cannot_be_attached_is_refused() {
     let place = TestDir::new("bpf-refused");

@@ -80,8 +80,7 @@ impl Rest {
             postcard::to_extend(list, bytes).unwrap_or_default()
         }
         let Rest { owners, policies, accounts, timeouts, programs } = self;
-        let lists =
-            [owners.len(), policies.len(), accounts.len(), timeouts.len(), programs.len()];
+        let lists = [owners.len(), policies.len(), accounts.len(), timeouts.len(), programs.len()];
         let lists = lists.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1);
         let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
         let bytes = if lists > 1 { list(policies, bytes) } else { bytes };

@@ -98,7 +98,8 @@ impl OpenTable<'_> {
     pub(super) fn check_mutable(&self, chain: u64) -> Result<(), Error> {
         let fixed = by_handle(&self.table.chains, chain).is_some_and(|c| c.program.is_some());
         if fixed && !self.batch.stated.contains(&(self.table.handle, chain)) {
-            let detail = "a chain with a BPF program changes only as a whole: state its program, too";
+            let detail =
+                "a chain with a BPF program changes only as a whole: state its program, too";
             let detail = Some(detail.to_owned());
             return Err(Error { errno: Errno::Eopnotsupp, blame: Blame::Chain, detail });
         }
