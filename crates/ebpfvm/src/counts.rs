@@ -31,7 +31,22 @@ impl Counts {
         counter.fetch_add(1, Relaxed)
     }
 
-    /// The counts with their names.
+    /// The counts with their names in JSON.
+    pub fn keyed(&self) -> [(&'static str, u64); 7] {
+        const KEYS: [&str; 7] = [
+            "passed",
+            "dropped",
+            "sent_back",
+            "redirected",
+            "aborted",
+            "redirected_to_no_device",
+            "faults",
+        ];
+        let parts = self.parts();
+        std::array::from_fn(|at| (KEYS[at], parts[at].1))
+    }
+
+    /// The counts with their names, in the same order.
     pub fn parts(&self) -> [(&'static str, u64); 7] {
         [
             ("passed", self.passed.load(Relaxed)),

@@ -20,8 +20,8 @@ pub struct Program {
     pub program: String,
     /// The section that it is in.
     pub section: String,
-    /// What became of packets, and how many there were.
-    pub packets: BTreeMap<&'static str, u64>,
+    /// What became of packets, a word or several joined by `_`, and how many there were.
+    pub packets: BTreeMap<String, u64>,
 }
 
 /// All of them.
@@ -36,7 +36,7 @@ impl fmt::Display for Program {
         let Program { hook, id, object, program, section, packets } = self;
         write!(f, "{hook}: id {id}, {object} {program} (section {section})")?;
         for (name, packets) in packets.iter().filter(|(_, packets)| **packets != 0) {
-            write!(f, ", {packets} {name}")?;
+            write!(f, ", {packets} {}", name.replace('_', " "))?;
         }
         writeln!(f)
     }

@@ -55,7 +55,7 @@ impl Running {
             object: program.instance().file().to_owned(),
             program: program.name().to_owned(),
             section: program.section().to_owned(),
-            packets: counts.parts().into_iter().collect(),
+            packets: counts.keyed().into_iter().map(|(key, n)| (key.to_owned(), n)).collect(),
         }
     }
 }

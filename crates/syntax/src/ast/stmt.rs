@@ -174,6 +174,7 @@ pub static KEYWORDS: [Keyword; 19] = [
     word("fwd", &["to"]),
     word("flow", &[]),
     word("meter", &[]),
+    Keyword { reserved: false, ..word("bpf", &["bytecode"]) },
     word("xt", &[]),
 ];
 
