@@ -9,6 +9,7 @@ mod missing;
 pub mod options;
 pub mod output;
 mod queue;
+mod report;
 mod settle;
 mod summary;
 
@@ -41,6 +42,7 @@ use burst::Burst;
 use events::Events;
 use options::{Options, Wanted};
 use output::Output;
+use report::Collector;
 use summary::{Input, Summary};
 
 /// Runs the command with the arguments after its name.
@@ -117,12 +119,17 @@ fn run(options: &Options) -> Result<bool, String> {
     output.log_to(log, nflog);
     let names = NetNames::new(&net);
     let ruleset = setup.ruleset(&names, start, options.json)?;
-    let tracer = Tracer::new(&ruleset.generation(), &names, Format::default(), start);
-    output.trace_by(tracer.with_origins());
+    let tracer = || Tracer::new(&ruleset.generation(), &names, Format::default(), start);
+    output.trace_by(tracer().with_origins(), options.trace || options.report.is_none());
+    if options.report.is_some() {
+        let (tracer, generation) = (tracer().with_origins(), ruleset.generation());
+        let wanted = options.report_frames.clone();
+        output.report = Some(Collector::new(tracer, &net, &names, generation, wanted));
+    }
     let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine_with(options.engine, options.code);
-    path.trace_all(options.trace);
     path.check_bpf(options.check_bpf);
+    path.trace_all(options.trace || options.report.is_some());
     let mut tapped = Vec::new();
     for (device, file) in &options.taps {
         let link = net.link_by_name(device);
@@ -194,10 +201,26 @@ fn run(options: &Options) -> Result<bool, String> {
         });
         json.map_err(failed(file))?;
     }
+    if let (Some(report), Some(file)) = (output.report.take(), &options.report) {
+        let page = report.report(
+            setup.rules().display().to_string(),
+            &what_was_read(&counts),
+            counters,
+            output.missing.to_string(),
+        );
+        write(file, page.page().as_bytes()).map_err(failed(file))?;
+    }
     if let Some(compare) = output.compared() {
         err!("{}", compare.report(&net));
     }
     Ok(whole && !output.differed)
+}
+
+/// The captures in a line.
+fn what_was_read(inputs: &[Input]) -> String {
+    let frames: u64 = inputs.iter().map(Input::frames).sum();
+    let names: Vec<&str> = inputs.iter().map(Input::name).collect();
+    format!("{frames} frames of {}", names.join(", "))
 }
 
 /// Adds the tables of captures to the ruleset.
@@ -216,6 +239,15 @@ fn capture(
     for (number, (call, file)) in (0..).zip(&options.captures) {
         tables.push(probe::table(call, number, &devices, names)?);
         output.capture(file)?;
+    }
+    if let Some(report) = &mut output.report {
+        let first = tables.len() as u32;
+        let (probes, calls): (Vec<_>, Vec<_>) =
+            report::probes(generation, !devices.is_empty()).into_iter().unzip();
+        for (number, call) in (first..).zip(&calls) {
+            tables.push(probe::table(call, number, &devices, names)?);
+        }
+        report.count_at(first, probes);
     }
     if !tables.is_empty() {
         let linked = Linked::new(&probe::with_probes(generation, &tables))
@@ -270,7 +302,8 @@ fn pump(
     let (mut whole, mut now) = (true, start);
     let mut burst = Burst::default();
     // What a program answers may decide over the next frame.
-    let single = output.queues.is_heard();
+    let single = output.queues.is_heard() || output.report.is_some();
+    let mut number = 0;
     while let Some(next) = inputs.next() {
         let taken = match next {
             Ok(taken) => taken,
@@ -280,6 +313,7 @@ fn pump(
                 continue;
             }
         };
+        number += 1;
         // What was sent so far decides what this frame is.
         if taken.is_sent() {
             burst.send(path, output);
@@ -295,6 +329,9 @@ fn pump(
             }
         };
         counts[which].count(&frame, completed, &entering);
+        if let Some(report) = &mut output.report {
+            report.begin(number, &entering);
+        }
         let arriving = entering.arriving();
         if single || arriving.is_none_or(|frame| !burst.has_room(&frame)) {
             burst.send(path, output);
@@ -307,6 +344,7 @@ fn pump(
                 let sent = entering.send(path, output);
                 sent.map_err(|e| format!("Error: --read {}: {e}", counts[which].name()))?;
                 settle::settle(path, output, now);
+                output.end_of_frame();
                 output.failed()?;
             }
         }

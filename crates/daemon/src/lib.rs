@@ -31,7 +31,7 @@
 //! | `worker` | a thread that does packets |
 //! | `requests` | what threads ask of each other |
 //! | `offload` | flows and chains that devices do themselves |
-//! | [`probe`], `queues`, `loggers`, `packet_line`, `broadcast`, `connection_events` | what leaves a worker for captures, programs, watchers |
+//! | [`probe`], `queues`, `loggers`, `packet_line`, `broadcast`, `events` | what leaves a worker for captures, programs, watchers |
 //! | `devices` | devices are taken, opened, and given back |
 //! | `namespace_lock` | one dataplane after the other in a network namespace |
 //! | [`control`] | the control socket: addresses, messages, clients, rights |
@@ -47,7 +47,6 @@ pub mod bpf;
 mod broadcast;
 mod clock;
 mod config;
-mod connection_events;
 mod connections;
 #[doc(hidden)]
 pub mod console;
@@ -56,6 +55,7 @@ mod daemon;
 mod devices;
 mod evaluator;
 mod event;
+mod events;
 mod guardian;
 mod host_sysctls;
 mod keep;

@@ -240,7 +240,11 @@ impl Common<'_> {
     /// The workers, which do not work yet.
     fn make(&self, parts: Vec<Part>) -> Result<Vec<Worker>, String> {
         let Common { config, net, workers, offload, sync, sysctls } = *self;
-        let settings = Settings { host_stack: true, ..config.settings.clone() };
+        let mut settings = Settings { host_stack: true, ..config.settings.clone() };
+        for (name, value) in sysctls.iter() {
+            // What does not fit was logged when it was read.
+            let _ = settings.set_sysctl(name, *value);
+        }
         let lines = Lines::start().map_err(failed("a thread"))?;
         let shared = (parts.len() > 1).then(|| Shared::new(parts.len(), &settings));
         let mut steering: Vec<_> = match &shared {
@@ -257,7 +261,6 @@ impl Common<'_> {
                 None => Dataplane::live(net.clone(), settings),
                 Some(shared) => Dataplane::of_worker(net.clone(), settings, shared, number),
             };
-            path.set_sysctls(sysctls);
             path.set_engine(config.engine);
             path.set_bpf(programs.clone());
             let sink = LiveSink::new(part.outs, net.clone(), sync.clone(), lines.clone());

@@ -33,7 +33,13 @@ use crate::state::State;
 use crate::sysctl::LIVE_SYSCTLS;
 use crate::taps::Taps;
 use crate::tc::Tc;
+use crate::ways::RememberedWays;
 use crate::worker::Worker;
+
+/// Packets of a direction of a connection after which their way is remembered, where nothing is to
+/// happen at once: finding it out costs as much as it saves for some twenty packets, so short
+/// connections do without.
+const REMEMBER_AFTER: u32 = 8;
 
 /// The packet path of one network namespace. One worker uses it at a time.
 ///
@@ -245,6 +251,10 @@ impl Dataplane {
         for (name, value) in values.iter().filter(|(name, _)| LIVE_SYSCTLS.contains(name)) {
             let _ = self.settings.set_sysctl(name, *value);
         }
+        if *self.state.conntrack.settings() != self.settings.conntrack {
+            self.state.conntrack.set_settings(self.settings.conntrack.clone());
+        }
+        self.state.flows.set_timeouts(&self.settings.flow);
         let net = self.net.clone();
         self.renew_hooks(&net);
     }
@@ -395,6 +405,11 @@ impl Dataplane {
         self.state.flows.refusals()
     }
 
+    /// What connections remember of the ways of their packets.
+    pub fn remembered_ways(&self) -> RememberedWays {
+        self.state.ways.summary(&self.state.conntrack)
+    }
+
     /// What happened to flows so far and how often they were refused, in words.
     pub fn flow_summary(&self) -> FlowSummary {
         self.state.flows.summary()
@@ -519,9 +534,12 @@ impl Dataplane {
         let code = codes.get(Helpers::of::<HookEnv<'_, '_, '_, S>>(), linked, hooks);
         // The interpreter is what all else is compared with.
         let fast_path = engine != Engine::Interpreter;
+        let remember_after = if engine == Engine::JitAtOnce { 1 } else { REMEMBER_AFTER };
+        let image = &linked.image;
         let mut worker =
-            Worker { net, image: &linked.image, hooks, code, fast_path, settings, state, sink };
+            Worker { net, image, hooks, code, fast_path, remember_after, settings, state, sink };
         worker.follow_paths();
+        worker.follow_ways();
         work(&mut worker, packets);
         debug_assert_eq!(
             self.counters().unaccounted(),

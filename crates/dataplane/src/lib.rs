@@ -108,6 +108,7 @@ mod sysctl;
 mod taps;
 mod tc;
 mod tunnels;
+mod ways;
 mod worker;
 
 pub use bpf::{
@@ -135,3 +136,4 @@ pub use sink::{LogRecord, QueueRecord, Queued, Sink, TraceEvent, TraceRecord, Tr
 pub use sockets::{ListedSocket, SocketList, Sockets};
 pub use stages::burst::is_of_burst;
 pub use sysctl::LIVE_SYSCTLS;
+pub use ways::RememberedWays;

@@ -2,9 +2,12 @@
 
 //! Where things go that leave the path: frames, deliveries, drops, log and trace records.
 
+use std::sync::Arc;
+
 use penstock_conntrack::Connection;
 use penstock_net::Link;
 use penstock_packet::{Meta, Packet};
+use penstock_program::State;
 use penstock_program::expr::Log;
 
 use crate::bpf::{BpfDifference, BpfFault};
@@ -167,6 +170,12 @@ pub trait Sink {
     fn resolve(&mut self, device: &Link, next_hop: std::net::IpAddr) -> bool {
         let _ = (device, next_hop);
         false
+    }
+
+    /// A quota is used up, of an object or of an account: once, until it is reset. The state is that
+    /// which the object or the account has.
+    fn quota_depleted(&mut self, quota: &Arc<State>) {
+        let _ = quota;
     }
 
     /// A traced packet goes a step.

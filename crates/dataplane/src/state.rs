@@ -37,6 +37,7 @@ use crate::synproxy::Proxies;
 use crate::taps::Taps;
 use crate::tc::Tc;
 use crate::tunnels::Tunnels;
+use crate::ways::Ways;
 
 /// Identification of the first IPv4 packet that the host makes: none of the small numbers that
 /// captures and rules are made with.
@@ -75,6 +76,8 @@ pub(crate) struct State {
     pub(crate) path_mtus: PathMtus,
     /// Routes and neighbours that were found before.
     pub(crate) forwarding: Forwarding,
+    /// What connections remember of the ways of their packets.
+    pub(crate) ways: Ways,
     /// Packets that wait for a listener.
     pub(crate) queues: Queues,
     /// Packets that wait for a neighbour's link address.
@@ -213,6 +216,7 @@ impl State {
             tunnels: Tunnels::default(),
             path_mtus: PathMtus::new(member.path_mtus()),
             forwarding: Forwarding::default(),
+            ways: Ways::default(),
             queues: Queues::default(),
             neigh_queue: NeighQueue::default(),
             buffers: Buffers::default(),

@@ -18,6 +18,7 @@ use penstock_program::classify::{ChainLookup, WORTHWHILE};
 use penstock_program::expr::{Expr, ObjectType};
 use penstock_program::image::*;
 use penstock_program::link::{LinkReason, Names, Unsupported, link_rule, link_verdict};
+use penstock_program::osf::Fingerprints;
 use penstock_program::reference::Reference;
 use penstock_program::{Data, State};
 
@@ -459,6 +460,10 @@ impl Names for Resolver<'_> {
         self.globals.account(name).map(|account| account.state.clone())
     }
 
+    fn fingerprints(&self) -> Arc<Fingerprints> {
+        self.globals.systems.clone()
+    }
+
     fn timeout(&self, name: &str) -> Option<Arc<CtObject>> {
         self.globals.timeout(name).map(|timeout| timeout.object.clone())
     }
@@ -553,7 +558,10 @@ fn statements(exprs: &[Expr], states: &[Arc<State>]) -> Result<Box<[Stateful]>, 
 /// that name them wait for.
 fn link_object(object: &Object) -> Option<Stateful> {
     Some(match &object.value {
-        ObjectValue::Counter(_) | ObjectValue::Quota(_) | ObjectValue::Limit(_) => {
+        ObjectValue::Counter(_)
+        | ObjectValue::Quota(_)
+        | ObjectValue::Limit(_)
+        | ObjectValue::Connlimit(_) => {
             match object
                 .value
                 .as_expr()?

@@ -193,6 +193,8 @@ pub enum ObjectValue {
     SecMark(Arc<str>),
     /// Where packets go in a tunnel.
     Tunnel(Box<crate::tunnel::Tunnel>),
+    /// How many connections. No text of nft makes one.
+    Connlimit(penstock_program::expr::Connlimit),
 }
 
 /// A flowtable.

@@ -9,6 +9,7 @@
 
 use std::fmt;
 
+use penstock_program::osf::MESSAGE_LEN;
 use penstock_sets::Element;
 
 use crate::globals::{GlobalChange, NewAccount};
@@ -159,6 +160,9 @@ fn is_sound(change: &Change) -> Sound {
             | GlobalChange::DeleteAccount(account)
             | GlobalChange::DeleteTimeout(account),
         ) => name(account),
+        Change::Global(
+            GlobalChange::AddFingerprint(finger) | GlobalChange::DeleteFingerprint(finger),
+        ) => must(finger.0.len() == MESSAGE_LEN, "no fingerprint"),
         Change::Global(GlobalChange::SetTimeout(new)) => {
             name(&new.name)?;
             must(new.values.len() <= TIMEOUTS_MAX, "too many timeouts")

@@ -94,6 +94,14 @@ const OPTIONS: &[Opt] = &[
     flag('a', "handle", "print the final ruleset with handles"),
     long("summary-json", "write the summary to FILE as JSON (`-` for standard error)")
         .takes("FILE", Values::Files),
+    long(
+        "report",
+        "write a page to FILE, for a browser: packets by rule, drops over time, flows, traces; packets\n\
+         pass one by one and traced, which takes longer",
+    )
+    .takes("FILE.html", Values::Files),
+    long("report-frame", "show the trace of frame N of the captures in the report, too")
+        .takes("N...", Values::Any),
     long("engine", "jit (machine code) or interpreter; default: the interpreter until the code is ready")
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
     long("perf-map", "write a map of machine code to rules for perf(1), in /tmp/perf-PID.map"),
@@ -155,6 +163,10 @@ pub struct Options {
     pub handle: bool,
     /// The summary as JSON.
     pub summary_json: Option<PathBuf>,
+    /// A page for a browser.
+    pub report: Option<PathBuf>,
+    /// Frames whose traces it has in any case.
+    pub report_frames: Vec<u64>,
     pub engine: Engine,
     pub code: CompileOptions,
     pub trace: bool,
@@ -216,6 +228,8 @@ struct Given {
     json: bool,
     handle: bool,
     summary_json: Option<PathBuf>,
+    report: Option<PathBuf>,
+    report_frames: Vec<u64>,
     trace: bool,
     engine: Option<Engine>,
     code: CompileOptions,
@@ -284,6 +298,12 @@ impl Given {
             "json" => self.json = true,
             "handle" => self.handle = true,
             "summary-json" => once(&mut self.summary_json, "--summary-json", file(parser)?)?,
+            "report" => once(&mut self.report, "--report", file(parser)?)?,
+            "report-frame" => {
+                for value in parser.values().map_err(sentence)? {
+                    self.report_frames.push(frame_number(&value)?);
+                }
+            }
             "engine" => {
                 let chosen = engine(&parser.value().map_err(sentence)?)?;
                 once(&mut self.engine, "--engine", chosen)?;
@@ -307,6 +327,7 @@ impl Given {
             &self.conntrack_dump,
             &self.flows,
             &self.summary_json,
+            &self.report,
         ];
         let lists = self.taps.is_empty() && self.captures.is_empty() && self.queues.is_empty();
         let flags =
@@ -332,6 +353,15 @@ impl Given {
         if read.reads.is_empty() {
             return Err("--read is missing".into());
         }
+        if self.report.is_none() && !self.report_frames.is_empty() {
+            return Err("--report-frame is for --report".into());
+        }
+        if self.report.is_some()
+            && (engine == Some(Engine::JitAtOnce) || code != CompileOptions::default())
+        {
+            return Err("--report is made of traces, which the interpreter makes: it excludes --engine jit, \
+                 --profile and --perf-map".into());
+        }
         if read.as_is && self.compare {
             return Err("--as-is and --compare exclude each other".into());
         }
@@ -342,6 +372,7 @@ impl Given {
             Some(engine) => engine,
             // Reports on machine code are about all packets.
             None if code != CompileOptions::default() => Engine::JitAtOnce,
+            None if self.report.is_some() => Engine::Interpreter,
             None => Engine::Jit,
         };
         match matching {
@@ -377,6 +408,8 @@ impl Given {
             json: self.json,
             handle: self.handle,
             summary_json: self.summary_json,
+            report: self.report,
+            report_frames: self.report_frames,
             engine,
             code,
             trace: self.trace,
@@ -391,6 +424,14 @@ fn engine(name: &OsStr) -> Result<Engine, String> {
         Some("jit") => Ok(Engine::JitAtOnce),
         _ => Err(format!("--engine is jit or interpreter, not `{}`", name.display())),
     }
+}
+
+/// The number of a frame; the first is 1.
+fn frame_number(value: &OsStr) -> Result<u64, String> {
+    let number = value.to_str().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
+    number.ok_or_else(|| {
+        format!("--report-frame takes numbers of frames, from 1, not `{}`", value.display())
+    })
 }
 
 /// `DEV=FILE`.
@@ -541,6 +582,13 @@ mod tests {
             (
                 "--net n --rules r --read a=b --against o --bpf xdp:a=x.o",
                 "--against and --bpf exclude each other",
+            ),
+            ("--net n --rules r --read a=b --report-frame 1", "--report-frame is for --report"),
+            ("--report-frame 0", "--report-frame takes numbers of frames, from 1, not `0`"),
+            (
+                "--net n --rules r --read a=b --report f --profile",
+                "--report is made of traces, which the interpreter makes: it excludes --engine jit, \
+                 --profile and --perf-map",
             ),
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
             (

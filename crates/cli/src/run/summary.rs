@@ -51,6 +51,11 @@ impl Input {
         &self.name
     }
 
+    /// Frames that entered.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
     /// Counts a frame that is not taken.
     pub fn leave_out(&mut self, why: LeftOut) {
         *self.left_out.entry(why).or_default() += 1;

@@ -204,6 +204,9 @@ pub fn write(to: &mut impl Write, message: &Message) -> io::Result<()> {
     to.flush()
 }
 
+/// Bytes of memory that are taken for the beginning of a message.
+const AT_ONCE: usize = 64 << 10;
+
 /// Receives a message of at most `limit` bytes.
 pub fn read(from: &mut impl Read, limit: usize) -> io::Result<Message> {
     let mut len = [0; 4];
@@ -214,9 +217,11 @@ pub fn read(from: &mut impl Read, limit: usize) -> io::Result<Message> {
     }
     // What is announced may never come: memory is taken as it does.
     let mut bytes = Vec::new();
-    from.take(len as u64).read_to_end(&mut bytes)?;
-    if bytes.len() != len {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    while bytes.len() < len {
+        let begin = bytes.len();
+        let more = (len - begin).min(begin.max(AT_ONCE));
+        bytes.resize(begin + more, 0);
+        from.read_exact(&mut bytes[begin..])?;
     }
     let kind = bytes.remove(0);
     Message::of(kind, bytes)

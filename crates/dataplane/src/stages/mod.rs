@@ -55,6 +55,7 @@ pub(crate) mod queue;
 pub(crate) mod receive;
 pub(crate) mod refragment;
 pub(crate) mod reject;
+pub(crate) mod remembered_way;
 pub(crate) mod run_chain;
 pub(crate) mod run_code;
 pub(crate) mod run_list;

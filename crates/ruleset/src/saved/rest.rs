@@ -9,7 +9,7 @@ use penstock_program::state::{CounterState, State};
 use serde::{Deserialize, Serialize};
 
 use super::{Kept, Reader};
-use crate::globals::{Globals, NAME_MAX, NewAccount, NewTimeout};
+use crate::globals::{Globals, NAME_MAX, NewAccount, NewFingerprint, NewTimeout};
 use crate::model::{Chain, ChainProgram, Generation, Table};
 
 /// What follows the ruleset: list after list, up to the last one that is not empty.
@@ -19,6 +19,7 @@ pub(super) struct Rest {
     policies: Vec<Policy>,
     accounts: Vec<NewAccount>,
     timeouts: Vec<NewTimeout>,
+    fingerprints: Vec<NewFingerprint>,
     programs: Vec<SavedProgram>,
 }
 
@@ -71,6 +72,7 @@ impl Rest {
             // Rules that are saved may name any of them.
             accounts: generation.globals.accounts.iter().map(|a| kept.account(a)).collect(),
             timeouts: generation.globals.timeouts.iter().map(|t| t.config.clone()).collect(),
+            fingerprints: generation.globals.fingerprints.clone(),
             programs: programs.collect(),
         }
     }
@@ -79,14 +81,22 @@ impl Rest {
         fn list<T: Serialize>(list: &[T], bytes: Vec<u8>) -> Vec<u8> {
             postcard::to_extend(list, bytes).unwrap_or_default()
         }
-        let Rest { owners, policies, accounts, timeouts, programs } = self;
-        let lists = [owners.len(), policies.len(), accounts.len(), timeouts.len(), programs.len()];
+        let Rest { owners, policies, accounts, timeouts, fingerprints, programs } = self;
+        let lists = [
+            owners.len(),
+            policies.len(),
+            accounts.len(),
+            timeouts.len(),
+            fingerprints.len(),
+            programs.len(),
+        ];
         let lists = lists.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1);
         let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
         let bytes = if lists > 1 { list(policies, bytes) } else { bytes };
         let bytes = if lists > 2 { list(accounts, bytes) } else { bytes };
         let bytes = if lists > 3 { list(timeouts, bytes) } else { bytes };
-        if lists > 4 { list(programs, bytes) } else { bytes }
+        let bytes = if lists > 4 { list(fingerprints, bytes) } else { bytes };
+        if lists > 5 { list(programs, bytes) } else { bytes }
     }
 
     pub(super) fn read(
@@ -105,6 +115,9 @@ impl Rest {
         }
         if !is_end() {
             rest.timeouts = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.fingerprints = Vec::deserialize(&mut *reader)?;
         }
         if !is_end() {
             rest.programs = Vec::deserialize(&mut *reader)?;
@@ -127,6 +140,11 @@ impl Rest {
                 return None;
             }
             globals.timeouts.push(new.clone().into());
+        }
+        for new in &self.fingerprints {
+            if !globals.add_fingerprint(new.clone()) {
+                return None;
+            }
         }
         Some(globals)
     }

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use index::TableIndex;
 use penstock_ipset::IpSets;
 use penstock_program::expr::Expr;
+use penstock_program::state::RateParameters;
 use validate::Validation;
 
 pub use validate::Wrong;
@@ -289,6 +290,12 @@ fn change_sets(
 }
 
 impl Transaction {
+    /// The estimator of a name of x_tables, if a rule counts in it or compares it, and how it
+    /// estimates.
+    pub fn estimator(&self, name: &str) -> Option<Option<RateParameters>> {
+        self.batch.shared.estimator(name)
+    }
+
     /// What the ruleset would be with the changes so far.
     pub fn working(&self) -> &Generation {
         &self.working

@@ -7,8 +7,8 @@
 //! file has the matches that lead there; a statement of one word needs no more than its lines
 //! here. The kinds are [`StmtKind`].
 
-mod bpf;
 mod assign;
+mod bpf;
 mod counter;
 mod ct_count;
 mod dup;

@@ -362,6 +362,10 @@ impl Tables<'_> {
                 }
             }
             ObjectValue::Limit(l) => limit(&mut m, l),
+            ObjectValue::Connlimit(limit) => {
+                m.insert("val".into(), json!(limit.count));
+                m.insert("inv".into(), json!(limit.over));
+            }
             ObjectValue::CtHelper { helper, l4proto, l3proto } => {
                 m.insert("type".into(), json!(&**helper));
                 m.insert("protocol".into(), self.protocol(*l4proto));
