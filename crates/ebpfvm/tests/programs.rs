@@ -33,6 +33,16 @@ fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
+#[test]
+fn enumerators_are_those_of_the_object_and_helpers_those_that_there_are() {
+    let Some(bytes) = compile("enums") else { return };
+    let object = Object::parse(&bytes).unwrap();
+    let mut machine = Machine::default();
+    let (program, _) = load(&mut machine, &object, "enums");
+    let mut context = Context::Xdp(Xdp::default());
+    assert_eq!(machine.run(program, &mut context, &mut Still), Ok(1 | 4 | 7 << 4));
+}
+
 fn padded(text: &str) -> [u8; 16] {
     let mut name = [0; 16];
     name[..text.len()].copy_from_slice(text.as_bytes());

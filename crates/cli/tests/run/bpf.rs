@@ -257,6 +257,44 @@ fn packets_meet_the_program_of_a_chain_and_listings_show_its_rules() {
 }
 
 #[test]
+fn programs_of_classic_bpf_match_in_rules() {
+    let place = TestDir::new("bpf-bytecode");
+    let frames = [(T, frame(53)), (T + 1, frame(54)), (T + 2, frame(55))];
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    // The port of destination of UDP behind a header of 20 bytes is 54.
+    let program = "6,48 0 0 9,21 0 3 17,40 0 0 22,21 0 1 54,6 0 0 65535,6 0 0 0";
+    let rule = format!("\t\tbpf bytecode \"{program}\" counter packets 0 bytes 0 drop\n");
+    let rules = format!(
+        "table ip t {{\n\tchain c {{\n\t\ttype filter hook forward priority filter; policy accept;\n\
+         {rule}\t}}\n}}\n"
+    );
+    place.write("bytecode.nft", rules.as_bytes());
+    for engine in ["interpreter", "jit"] {
+        let out = place.run(&format!(
+            "--net net.ip --rules bytecode.nft --engine {engine} --read lan=lan.pcap --write-dir out"
+        ));
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        assert_eq!(text(&out.stdout), rules.replace("packets 0 bytes 0", "packets 1 bytes 28"));
+        assert_eq!(place.frames("out/wan.pcap"), [(T, forwarded(53)), (T + 2, forwarded(55))]);
+    }
+    for (program, message) in [
+        ("1", "a program of BPF has another length"),
+        ("x", "a program of BPF begins with the number of its instructions"),
+        ("1,6 0 0", "an instruction of BPF is four numbers"),
+        ("65,6 0 0 0", "a program of BPF has 1 to 64 instructions"),
+        ("1,48 0 0 0", "its program has no end"),
+    ] {
+        let rules =
+            rules.replace("6,48 0 0 9,21 0 3 17,40 0 0 22,21 0 1 54,6 0 0 65535,6 0 0 0", program);
+        place.write("wrong.nft", rules.as_bytes());
+        let out = place.run("--net net.ip --rules wrong.nft --read lan=lan.pcap");
+        assert_eq!(out.status.code(), Some(1), "{program}");
+        let told = text(&out.stderr);
+        assert!(told.contains(message), "{program}: {told}");
+    }
+}
+
+#[test]
 fn what_cannot_be_attached_is_refused() {
     let place = TestDir::new("bpf-refused");
     if !compile(&place, &example("blocklist.c"), "x.o") {
