@@ -25,6 +25,15 @@ static inline void count(__u32 at, __u64 by)
 		__sync_fetch_and_add(place, by);
 }
 
+/* The kernel leaves the upper bits of a truth value as they were. */
+static inline __u64 truth(_Bool value)
+{
+	__u64 word = value;
+
+	asm volatile("%0 &= 1" : "+r"(word));
+	return word;
+}
+
 /* Fields of the hook, the packet and its devices. */
 SEC("netfilter")
 int fields(struct bpf_nf_ctx *context)
@@ -185,8 +194,8 @@ int parts(struct bpf_nf_ctx *context)
 
 	if (bpf_dynptr_from_skb((void *)context->skb, 0, &packet))
 		return 0;
-	note(20, bpf_dynptr_is_null(&packet));
-	note(21, bpf_dynptr_is_rdonly(&packet));
+	note(20, truth(bpf_dynptr_is_null(&packet)));
+	note(21, truth(bpf_dynptr_is_rdonly(&packet)));
 	note(22, (__u64)(long)bpf_dynptr_clone(&packet, &copy));
 	note(23, (__u64)(long)bpf_dynptr_adjust(&packet, 12, 20));
 	note(24, bpf_dynptr_size(&packet));
@@ -209,7 +218,7 @@ int flags(struct bpf_nf_ctx *context)
 	__u8 byte = 1;
 
 	note(33, (__u64)(long)bpf_dynptr_from_skb((void *)context->skb, 1, &packet));
-	note(34, bpf_dynptr_is_null(&packet));
+	note(34, truth(bpf_dynptr_is_null(&packet)));
 	note(35, bpf_dynptr_size(&packet));
 	note(36, (__u64)dynptr_read(&byte, 1, &packet, 0, 0));
 	note(37, byte);
