@@ -257,6 +257,53 @@ fn packets_meet_the_program_of_a_chain_and_listings_show_its_rules() {
 }
 
 #[test]
+fn a_chain_with_a_program_changes_as_a_whole() {
+    let place = TestDir::new("bpf-whole");
+    if !compile(&place, &example("hooks.c"), "x.o") {
+        return;
+    }
+    place.write("chain.nft", CHAIN.as_bytes());
+    let nft = |arguments: &str| place.command("nft", &format!("--state state {arguments}"));
+    let out = nft("-f chain.nft");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    // The state has the object: its file is not read again.
+    std::fs::rename(place.0.join("x.o"), place.0.join("y.o")).unwrap();
+    assert_eq!(text(&nft("list ruleset").stdout), CHAIN);
+    let hooks = text(&nft("list hooks").stdout);
+    assert!(hooks.contains("\t\t-0000000005 chain ip t c [nf_hook_run_bpf]\n"), "{hooks}");
+    let json = text(&nft("-j list chain ip t c").stdout);
+    assert!(json.contains(r#""bpf": {"object": "x.o", "section": "netfilter"}"#), "{json}");
+    let fixed = "a chain with a BPF program changes only as a whole: state its program, too";
+    for (arguments, message) in [
+        ("add rule ip t c accept", fixed),
+        ("delete rule ip t c handle 3", fixed),
+        ("-f chain.nft", "Could not open file \"x.o\": No such file or directory"),
+    ] {
+        let out = nft(arguments);
+        assert_eq!(out.status.code(), Some(1), "{arguments}");
+        assert!(text(&out.stderr).contains(message), "{arguments}: {}", text(&out.stderr));
+    }
+    assert_eq!(text(&nft("list ruleset").stdout), CHAIN);
+    std::fs::rename(place.0.join("y.o"), place.0.join("x.o")).unwrap();
+    for (hook, wrong, message) in [
+        ("forward", "section \"tc\"", "program mark (section tc) is not one of netfilter"),
+        ("forward", "section \"none\"", "no such program among"),
+        ("ingress device lan", "", "a program is for chains of type filter at prerouting"),
+    ] {
+        let rules = format!(
+            "table inet u {{ chain c {{ type filter hook {hook} priority 0; bpf object \"x.o\" {wrong}; }}; }}"
+        );
+        place.write("wrong.nft", rules.as_bytes());
+        let out = nft("-f wrong.nft");
+        assert_eq!(out.status.code(), Some(1), "{rules}");
+        assert!(text(&out.stderr).contains(message), "{rules}: {}", text(&out.stderr));
+    }
+    // A file that states it all again replaces it.
+    let out = nft("-f chain.nft");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+}
+
+#[test]
 fn programs_of_classic_bpf_match_in_rules() {
     let place = TestDir::new("bpf-bytecode");
     let frames = [(T, frame(53)), (T + 1, frame(54)), (T + 2, frame(55))];
