@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, capture, completion, confirm, down, draw, exec, monitor, net, nft, run, show, test, top,
-    trace, translate, up,
+    bench, bpf, capture, completion, confirm, down, draw, exec, monitor, net, nft, run, show, test,
+    top, trace, translate, up,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 18] = [
+pub const COMMANDS: [Command; 19] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -95,6 +95,13 @@ pub const COMMANDS: [Command; 18] = [
         sections: &down::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| down::main(args),
+    },
+    Command {
+        name: "bpf",
+        about: "attach BPF programs to hooks of the dataplane; list them and their maps",
+        sections: &bpf::SECTIONS,
+        operands: Values::OneOf(&bpf::WORDS),
+        main: |args| bpf::main(args),
     },
     Command {
         name: "bench",

@@ -163,6 +163,13 @@ impl Dataplane {
         self.renew_hooks(&net);
     }
 
+    /// Runs the rules of chains with BPF programs, too, and tells the sink where they decide
+    /// otherwise ([`Sink::bpf_differs`]). The program decides. The rules count and change their
+    /// sets, but neither answer nor send.
+    pub fn check_bpf(&mut self, on: bool) {
+        self.state.bpf.checks = on;
+    }
+
     /// The BPF programs that are attached.
     pub fn bpf(&self) -> &BpfPrograms {
         &self.programs

@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 
 use penstock_print::show::{Form, Listing};
 
+use super::bpf_call::BpfCall;
 use super::netfilter::{Datagram, Request};
 
 /// The longest message: a ruleset with a large set.
@@ -27,6 +28,8 @@ pub enum Message {
     Confirm,
     /// The client requests a capture: the words of a [`CaptureCall`](super::CaptureCall).
     Capture(Vec<String>),
+    /// The client asks something about BPF programs.
+    Bpf(BpfCall),
     /// The client has netfilter sockets.
     Netfilter,
     /// The groups that netfilter sockets of the client are members of, group 1 in the lowest bit.
@@ -126,6 +129,7 @@ impl Message {
             Message::Down => (b'q', vec![]),
             Message::Confirm => (b'c', vec![]),
             Message::Capture(words) => (b'p', list(words)),
+            Message::Bpf(call) => (b'B', call.bytes()),
             Message::Frames(bytes) => (b'k', bytes.clone()),
             Message::Lost(count) => (b'm', count.to_le_bytes().to_vec()),
             Message::Netfilter => (b'N', vec![]),
@@ -162,6 +166,7 @@ impl Message {
             b'q' => Message::Down,
             b'c' => Message::Confirm,
             b'p' => Message::Capture(words(&bytes)),
+            b'B' => Message::Bpf(BpfCall::of(&bytes).ok_or_else(wrong)?),
             b'k' => Message::Frames(bytes),
             b'm' => Message::Lost(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'N' => Message::Netfilter,
@@ -266,6 +271,7 @@ mod tests {
             ),
             Message::Read(text()),
             Message::ReadBytes(text()),
+            Message::Bpf(BpfCall::Show { json: true }),
             Message::Glob(text()),
             Message::Exec(text()),
             Message::Resolve(text()),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use penstock_conntrack::Conntrack;
-use penstock_dataplane::{Dataplane, Engine};
+use penstock_dataplane::{BpfPrograms, Dataplane, Engine};
 use penstock_io::queue::Answer;
 use penstock_net::Network;
 use penstock_nfnetlink::VerdictChange;
@@ -66,6 +66,8 @@ pub(crate) enum Request {
     /// These chains of the generation run on devices from now on, and no others: when all workers
     /// have done what they have received before.
     Offloaded(Vec<(ChainIndex, u32)>, Barrier),
+    /// These BPF programs are attached, and no others.
+    Bpf(BpfPrograms, Sender<()>),
     /// Whether packets are still done.
     Alive(Sender<()>),
     /// What happened so far.

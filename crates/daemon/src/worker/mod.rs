@@ -334,6 +334,10 @@ impl Worker {
                 // The thread that asked may be gone.
                 let _ = done.send(());
             }
+            Request::Bpf(programs, done) => {
+                self.path.set_bpf(programs);
+                let _ = done.send(());
+            }
             Request::Wire(port, wire) => self.set_wire(port, wire.map(|wire| *wire)),
             Request::Offloaded(running, barrier) => {
                 self.empty();
