@@ -32,6 +32,8 @@ mod offload;
 mod on_death;
 mod packets;
 mod policies;
+mod ports;
+mod rule_log;
 mod programs;
 mod queues;
 mod rundir;

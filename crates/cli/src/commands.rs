@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, capture, completion, confirm, down, exec, monitor, net, nft, run, show, test, top,
-    trace, translate, up,
+    bench, capture, check, completion, confirm, down, exec, monitor, net, nft, port, run, show,
+    test, top, trace, translate, up,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 17] = [
+pub const COMMANDS: [Command; 19] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -67,6 +67,20 @@ pub const COMMANDS: [Command; 17] = [
         sections: &up::SECTIONS,
         operands: Values::Any,
         main: |args| up::main(args),
+    },
+    Command {
+        name: "check",
+        about: "check a configuration file of the dataplane",
+        sections: &check::SECTIONS,
+        operands: Values::Files,
+        main: |args| check::main(args),
+    },
+    Command {
+        name: "port",
+        about: "add ports to the running dataplane, remove them, list them",
+        sections: &port::SECTIONS,
+        operands: Values::OneOf(&port::WORDS),
+        main: |args| port::main(args),
     },
     Command {
         name: "show",
@@ -193,6 +207,8 @@ mod tests {
             ("net", include_str!("../../../man/penstock-net.1")),
             ("bench", include_str!("../../../man/penstock-bench.1")),
             ("up", include_str!("../../../man/penstock-up.8")),
+            ("port", include_str!("../../../man/penstock-port.8")),
+            ("check", include_str!("../../../man/penstock-check.8")),
             ("show", include_str!("../../../man/penstock-show.8")),
             ("capture", include_str!("../../../man/penstock-capture.8")),
             ("top", include_str!("../../../man/penstock-top.8")),

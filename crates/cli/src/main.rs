@@ -6,6 +6,7 @@
 
 mod bench;
 mod capture;
+mod check;
 mod command;
 mod commands;
 mod completion;
@@ -21,6 +22,7 @@ mod monitor;
 mod net;
 mod nft;
 mod options;
+mod port;
 mod recognise;
 mod rules;
 mod run;

@@ -321,6 +321,11 @@ impl Dataplane {
         self.state.flows.set_hardware(offloader, devices, all);
     }
 
+    /// Devices, by index, that can forward flows from now on, if some could before.
+    pub fn set_offload_devices(&mut self, devices: Vec<u32>) {
+        self.state.flows.set_devices(devices);
+    }
+
     /// Whether all devices of flowtables with `flags offload` can forward flows, which flowtables
     /// have to be asked before they are set: the kernel refuses them else.
     ///

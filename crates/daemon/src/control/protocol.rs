@@ -27,6 +27,9 @@ pub enum Message {
     Confirm,
     /// The client requests a capture: the words of a [`CaptureCall`](super::CaptureCall).
     Capture(Vec<String>),
+    /// Something is wanted of the ports: `add` and, for each, device, name and driver; `del` and
+    /// names; `list`, and `json` for JSON.
+    Port(Vec<String>),
     /// The client has netfilter sockets.
     Netfilter,
     /// The groups that netfilter sockets of the client are members of, group 1 in the lowest bit.
@@ -124,6 +127,7 @@ impl Message {
             Message::Down => (b'q', vec![]),
             Message::Confirm => (b'c', vec![]),
             Message::Capture(words) => (b'p', list(words)),
+            Message::Port(words) => (b'P', list(words)),
             Message::Frames(bytes) => (b'k', bytes.clone()),
             Message::Lost(count) => (b'm', count.to_le_bytes().to_vec()),
             Message::Netfilter => (b'N', vec![]),
@@ -159,6 +163,7 @@ impl Message {
             b'q' => Message::Down,
             b'c' => Message::Confirm,
             b'p' => Message::Capture(words(&bytes)),
+            b'P' => Message::Port(words(&bytes)),
             b'k' => Message::Frames(bytes),
             b'm' => Message::Lost(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'N' => Message::Netfilter,
@@ -232,6 +237,7 @@ mod tests {
             Message::Down,
             Message::Confirm,
             Message::Capture(vec!["inet".into(), String::new(), text()]),
+            Message::Port(vec!["del".into(), text()]),
             Message::Frames(vec![0, 255, 3]),
             Message::Lost(1 << 40),
             Message::Netfilter,

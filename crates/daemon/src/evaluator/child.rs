@@ -23,7 +23,6 @@ use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Change, Errno, Ruleset, received};
 use penstock_system::SystemNames;
 
-use super::channel::Channel;
 use super::files::Remembered;
 use super::kept::Kept;
 use super::mirror::Mirror;
@@ -31,6 +30,7 @@ use super::names::ChildNames;
 use super::protocol::{ANSWER, Answer, Ask, Call, Task};
 use super::recorder::{Delivery, Recorder};
 use super::sandbox;
+use crate::channel::Channel;
 use crate::config::Config;
 use crate::control::protocol::Message;
 use crate::control::{CaptureCall, Client, ClientFiles, NftCall, PATIENCE, Rights, Source};
