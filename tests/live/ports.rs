@@ -172,6 +172,8 @@ fn a_refused_port_changes_nothing() {
     net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
     net.ok(&net.r, "$PENSTOCK port add r0 r1");
     net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
+    let list = net.ok(&net.r, "$PENSTOCK port list -j");
+    assert_eq!(list.matches("\"origin\": \"added\"").count(), 2, "{list}");
 }
 
 #[test]

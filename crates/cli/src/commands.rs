@@ -11,11 +11,11 @@ use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
     bench, capture, check, completion, confirm, down, exec, monitor, net, nft, port, run, show,
-    test, top, trace, translate, up,
+    table, test, top, trace, translate, up,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 19] = [
+pub const COMMANDS: [Command; 21] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -88,6 +88,20 @@ pub const COMMANDS: [Command; 19] = [
         sections: &show::SECTIONS,
         operands: Values::OneOf(&penstock_print::show::WORDS),
         main: |args| show::main(args),
+    },
+    Command {
+        name: "conntrack",
+        about: "list, delete, flush or watch connections of the dataplane",
+        sections: &table::SECTIONS,
+        operands: Values::OneOf(&table::WORDS),
+        main: |args| table::conntrack(args),
+    },
+    Command {
+        name: "flows",
+        about: "list flows in flowtables, or give them back to connection tracking",
+        sections: &table::SECTIONS,
+        operands: Values::OneOf(&table::FLOW_WORDS),
+        main: |args| table::flows(args),
     },
     Command {
         name: "confirm",
@@ -207,6 +221,7 @@ mod tests {
             ("net", include_str!("../../../man/penstock-net.1")),
             ("bench", include_str!("../../../man/penstock-bench.1")),
             ("up", include_str!("../../../man/penstock-up.8")),
+            ("conntrack", include_str!("../../../man/penstock-conntrack.8")),
             ("port", include_str!("../../../man/penstock-port.8")),
             ("check", include_str!("../../../man/penstock-check.8")),
             ("show", include_str!("../../../man/penstock-show.8")),

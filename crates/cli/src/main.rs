@@ -29,6 +29,7 @@ mod run;
 mod setup;
 mod show;
 mod sockets;
+mod table;
 mod test;
 mod top;
 mod trace;

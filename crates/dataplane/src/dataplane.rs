@@ -347,6 +347,13 @@ impl Dataplane {
         conntrack.iter_from(first).map(|c| (c.number(), flows.entry(conntrack, c)))
     }
 
+    /// Gives the flow of a connection, by its number, back to connection tracking: its packets pass
+    /// the rules again. `false` if it is in no flowtable.
+    pub fn end_flow(&mut self, connection: u32) -> bool {
+        let State { flows, conntrack, .. } = &mut self.state;
+        flows.give_back(conntrack, connection)
+    }
+
     /// Connections that `flow add` could not put into a flowtable, and why.
     pub fn refused_flows(&self) -> impl Iterator<Item = RefusedFlow<'_>> {
         self.state.flows.list_refused(&self.state.conntrack)

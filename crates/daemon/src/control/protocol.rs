@@ -30,6 +30,10 @@ pub enum Message {
     /// Something is wanted of the ports: `add` and, for each, device, name and driver; `del` and
     /// names; `list`, and `json` for JSON.
     Port(Vec<String>),
+    /// The client calls `conntrack` with these arguments.
+    Conntrack(Vec<String>),
+    /// The client calls `flows` with these arguments.
+    Flows(Vec<String>),
     /// The client has netfilter sockets.
     Netfilter,
     /// The groups that netfilter sockets of the client are members of, group 1 in the lowest bit.
@@ -128,6 +132,8 @@ impl Message {
             Message::Confirm => (b'c', vec![]),
             Message::Capture(words) => (b'p', list(words)),
             Message::Port(words) => (b'P', list(words)),
+            Message::Conntrack(words) => (b'T', list(words)),
+            Message::Flows(words) => (b'F', list(words)),
             Message::Frames(bytes) => (b'k', bytes.clone()),
             Message::Lost(count) => (b'm', count.to_le_bytes().to_vec()),
             Message::Netfilter => (b'N', vec![]),
@@ -164,6 +170,8 @@ impl Message {
             b'c' => Message::Confirm,
             b'p' => Message::Capture(words(&bytes)),
             b'P' => Message::Port(words(&bytes)),
+            b'T' => Message::Conntrack(words(&bytes)),
+            b'F' => Message::Flows(words(&bytes)),
             b'k' => Message::Frames(bytes),
             b'm' => Message::Lost(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'N' => Message::Netfilter,
@@ -238,6 +246,8 @@ mod tests {
             Message::Confirm,
             Message::Capture(vec!["inet".into(), String::new(), text()]),
             Message::Port(vec!["del".into(), text()]),
+            Message::Conntrack(vec!["-s".into(), text()]),
+            Message::Flows(vec![]),
             Message::Frames(vec![0, 255, 3]),
             Message::Lost(1 << 40),
             Message::Netfilter,

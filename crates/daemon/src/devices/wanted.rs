@@ -49,6 +49,11 @@ impl Wanted {
         self.returned.insert(device);
     }
 
+    /// Whether a device was returned by hand.
+    pub(crate) fn is_left(&self, device: u32) -> bool {
+        self.returned.contains(&device)
+    }
+
     /// A device cannot be a port. Whether that was not known.
     pub(crate) fn refuse(&mut self, device: u32, why: &str) -> bool {
         let until = Instant::now() + PAUSE;
@@ -82,7 +87,8 @@ impl Wanted {
     /// What a device is to become.
     fn wish(&self, device: &Device) -> Option<(u32, PortConfig, Origin)> {
         let (index, name) = (device.link.index, &*device.link.name);
-        if let Some(port) = self.wishes.named.iter().find(|port| port.device == name) {
+        let named = |port: &&PortConfig| port.may_come_later && port.device == name;
+        if let Some(port) = self.wishes.named.iter().find(named) {
             return Some((index, port.clone(), Origin::Named));
         }
         // What cannot be a port by its kind is not meant by a pattern.

@@ -58,18 +58,20 @@ impl KernelSync {
             },
         };
         let wishes = &self.wanted.wishes;
-        let missing = wishes.named.iter().filter(|wish| self.of_device(&wish.device).is_none());
+        let is_left = |device: &str| {
+            self.state.device(device).is_some_and(|d| self.wanted.is_left(d.link.index))
+        };
+        let missing = |wish: &&PortConfig| {
+            let taken = self.ports.iter().any(|port| port.taken.before == wish.device);
+            wish.may_come_later && !taken && !is_left(&wish.device)
+        };
+        let missing = wishes.named.iter().filter(missing);
         let waiting = missing.map(|wish| (wish.device.clone(), wish.driver));
         let patterns = wishes.patterns.iter().map(|p| (p.pattern.clone(), p.driver));
         let waiting = waiting
             .chain(patterns)
             .map(|(device, driver)| Waiting { device, driver: name_of(driver).to_owned() });
         Ports { ports: self.ports.iter().map(port).collect(), waiting: waiting.collect() }
-    }
-
-    /// The place of the port of a device, by the name that it had.
-    fn of_device(&self, device: &str) -> Option<usize> {
-        self.ports.iter().position(|port| port.taken.before == device)
     }
 
     /// Reads what the kernel has told of until now. What cannot be read is read later.
@@ -250,7 +252,14 @@ impl KernelSync {
         }
         let (workers, launcher) = (self.workers.count(), self.launcher.as_ref());
         let own = || tap.try_clone().map_err(failed);
-        let port = Port::open(taken.clone(), config, driver, own()?, workers, launcher)?;
+        let port = match Port::open(taken.clone(), config, driver, own()?, workers, launcher) {
+            // AF_XDP may ask for more locked memory than there is by now.
+            Err(e) if matches!(driver, Driver::Xdp | Driver::XdpGeneric) => {
+                log(format_args!("{e}: trying a packet socket"));
+                Port::open(taken.clone(), config, Driver::Packet, own()?, workers, None)
+            }
+            opened => opened,
+        }?;
         if closes {
             on_death::close(&mut self.socket, taken.device, &taken.before)?;
         }

@@ -28,7 +28,7 @@ use penstock_system::SystemNames;
 
 use crate::broadcast::Broadcast;
 use crate::config::{PortConfig, PortWishes};
-use crate::connection_events::Watcher;
+use crate::connection_events::Listeners;
 use crate::devices::ports::WireShare;
 use crate::host_sysctls::Values;
 use crate::loggers::Logger;
@@ -45,6 +45,9 @@ pub(crate) type Look = Box<dyn FnOnce(&Dataplane) + Send>;
 
 /// Does something with a worker's connections, and tells those who have asked.
 pub(crate) type Act = Box<dyn FnOnce(&mut Conntrack) + Send>;
+
+/// Does something with a worker's path, and tells those who have asked.
+pub(crate) type Change = Box<dyn FnOnce(&mut Dataplane) + Send>;
 
 /// What others ask of a worker.
 pub(crate) enum Request {
@@ -73,10 +76,12 @@ pub(crate) enum Request {
     OffloadDevices(Vec<u32>),
     /// Reads state of the dataplane, between two bursts.
     Look(Look),
+    /// Reads or changes the state of the dataplane, between two bursts.
+    Change(Change),
     /// Reads or changes the connections, between two bursts.
     Connections(Act),
     /// These are told of what happens to connections, and nobody else.
-    WatchConnections(Arc<[Watcher]>),
+    WatchConnections(Listeners),
     /// Whether devices can forward the flows of these flowtables.
     CanOffload(Vec<LinkedFlowtable>, Sender<Result<(), CannotOffload>>),
     /// Connections from a number on, so many numbers, as a part of a dump, and the number to

@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `nft` | calls of `nft`, and netfilter sockets, which a child of the evaluator serves |
 //! | `show`, `pages`, `talkers` | `penstock show`; long listings page by page |
+//! | `table` | `penstock conntrack`, `penstock flows` |
 //! | `capture` | `penstock capture` |
 //! | [`metrics`] | metrics over HTTP |
 
@@ -14,6 +15,7 @@ pub(crate) mod metrics;
 mod nft;
 mod pages;
 mod show;
+mod table;
 mod talkers;
 
 use std::io;
@@ -30,7 +32,8 @@ use crate::config::{Config, Driver, PortConfig};
 use crate::connections::Tables;
 use crate::control::protocol::Message;
 use crate::control::{
-    Admission, CaptureCall, Client, Listeners, PATIENCE, Pace, Peer, Rights, SHORT,
+    Admission, CaptureCall, Client, ConnectionTable, Listeners, PATIENCE, Pace, Peer, Rights,
+    SHORT, TableCall,
 };
 use crate::devices::taken_ports::TakenPorts;
 use crate::evaluator::Evaluator;
@@ -228,6 +231,12 @@ impl Server {
                 },
                 None => return Err(io::ErrorKind::InvalidData.into()),
             },
+            Message::Conntrack(words) => {
+                self.table_call(&client, ConnectionTable::Connections, &words, rights)?
+            }
+            Message::Flows(words) => {
+                self.table_call(&client, ConnectionTable::Flows, &words, rights)?
+            }
             Message::Port(words) => {
                 let request = port_request(&words).ok_or(io::ErrorKind::InvalidData)?;
                 if look && !matches!(request, PortRequest::List(_)) {
@@ -263,6 +272,24 @@ impl Server {
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         client.say(&Message::Exit(status))
+    }
+}
+
+impl Server {
+    fn table_call(
+        &self,
+        client: &Client,
+        table: ConnectionTable,
+        words: &[String],
+        rights: Rights,
+    ) -> io::Result<u8> {
+        match TableCall::parse(table, words) {
+            Ok(call) => self.table(client, call, rights),
+            Err(e) => {
+                client.say(&Message::Err(format!("Error: {e}\n")))?;
+                Ok(1)
+            }
+        }
     }
 }
 

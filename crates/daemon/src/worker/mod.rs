@@ -33,7 +33,7 @@ use penstock_io::device::{BURST, wait};
 use penstock_net::Network;
 use penstock_print::show::status::{PortStatus, Status, WorkerStatus};
 
-use crate::connection_events::{Tellers, Watcher};
+use crate::connection_events::{Listeners, Tellers};
 use crate::devices::ports::{Held, WireShare};
 use crate::port_share::{In, Named, PortShare};
 use crate::queues::queue_answer;
@@ -334,6 +334,7 @@ impl Worker {
                 let _ = to.send(self.status());
             }
             Request::Look(look) => look(&self.path),
+            Request::Change(change) => change(&mut self.path),
             Request::Connections(act) => act(self.path.conntrack_mut()),
             Request::WatchConnections(watchers) => self.set_watchers(watchers),
             Request::CanOffload(flowtables, to) => {
@@ -387,7 +388,7 @@ impl Worker {
         true
     }
 
-    fn set_watchers(&mut self, watchers: Arc<[Watcher]>) {
+    fn set_watchers(&mut self, watchers: Listeners) {
         let observer = (!watchers.is_empty()).then(|| Box::new(Tellers(watchers)) as _);
         self.path.conntrack_mut().set_observer(observer);
     }
