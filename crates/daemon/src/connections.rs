@@ -147,7 +147,7 @@ impl Tables {
         let call = call.clone();
         self.one(worker, move |table| {
             let form = if call.json { Form::Json } else { Form::Text };
-            let (mut entries, mut flows, mut next) = (Entries::new(form), Vec::new(), None);
+            let (mut entries, mut numbers, mut next) = (Entries::new(form), Vec::new(), None);
             for (seen, c) in table.iter_from(first).enumerate() {
                 if seen >= PAGE.0 {
                     next = Some(c.number());
@@ -155,13 +155,14 @@ impl Tables {
                 }
                 if call.filter.has(&c) {
                     entries.push(&Listed::styled(&c, call.style));
-                    flows.push(of_connection(&c));
+                    numbers.push(c.number());
                 }
             }
-            let removed = Connections::remove(table, &flows)?;
-            let count = removed.into_iter().filter(|removed| *removed).count();
-            Ok((entries, count as u32, next))
-        })?
+            let count = numbers.len() as u32;
+            // All who listen are told.
+            numbers.into_iter().for_each(|number| table.kill(number));
+            (entries, count, next)
+        })
     }
 
     fn change_watchers(&self, change: impl FnOnce(&mut Watching)) {

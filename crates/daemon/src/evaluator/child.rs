@@ -311,8 +311,11 @@ impl Child<'_> {
         self.client.say(&Message::Exit(0))?;
         loop {
             while !self.client.has_said(PATIENCE)? {}
-            let Message::Line(text) = self.client.hear(PATIENCE)? else {
-                return Err(io::ErrorKind::InvalidData.into());
+            let text = match self.client.hear(PATIENCE)? {
+                Message::Line(text) => text,
+                // The answer to a question that was settled in the meantime.
+                Message::Confirm | Message::Failed(_) => continue,
+                _ => return Err(io::ErrorKind::InvalidData.into()),
             };
             self.update(false)?;
             let status = self.text(talk, Origin::CommandLine, text, confirm)?;
