@@ -168,3 +168,32 @@ fn every_listing_is_available_as_json() {
         assert!(!ok && text.contains(said), "{args}: {text}");
     }
 }
+
+#[test]
+fn programs_of_the_host_see_forwarded_frames_on_the_device() {
+    let Some(mut net) = Net::new() else { return };
+    let received = |net: &Net| {
+        let line = "ip -s -j link show r0.port | python3 -c 'import json,sys; print(json.load(sys.stdin)[0][\"stats64\"][\"rx\"][\"packets\"])'";
+        net.ok(&net.r, line).trim().parse::<u64>().unwrap()
+    };
+    let ping = "ping -c 10 -i 0.02 -W 2 198.18.1.2";
+    for driver in ["packet", "xdp"] {
+        net.up(&format!("r0 r1 --driver {driver}"));
+        net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
+        let before = received(&net);
+        net.ok(&net.a, ping);
+        assert!(received(&net) >= before + 10, "{driver}");
+        if driver == "packet" && net.has("tcpdump") {
+            let r = net.r.clone();
+            let dump = "timeout 10 tcpdump -lnpi r0.port -c 4 icmp 2>/dev/null";
+            let dump = net.spawn_reading(&r, dump);
+            std::thread::sleep(std::time::Duration::from_millis(1000));
+            net.ok(&net.a, ping);
+            let said = dump.wait();
+            for way in ["198.18.0.2 > 198.18.1.2: ICMP echo request", "198.18.1.2 > 198.18.0.2"] {
+                assert!(said.contains(way), "{said}");
+            }
+        }
+        net.down();
+    }
+}

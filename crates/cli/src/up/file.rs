@@ -98,14 +98,31 @@ fn values(
         (Form::Flag, _) => Err((value.span(), " takes true or false".into())),
         (Form::Several, DeValue::Array(all)) => all.iter().map(one).collect(),
         (Form::Several, DeValue::Table(all)) => {
-            let pair = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
-                let (span, text) = one(value)?;
-                Ok((key.span().start..span.end, format!("{}={text}", key.get_ref())))
-            };
-            all.iter().map(pair).collect()
+            let mut values = Vec::new();
+            pairs("", all, &mut values)?;
+            Ok(values)
         }
         (Form::One | Form::Several, _) => one(value).map(|value| vec![value]),
     }
+}
+
+/// Pairs of a table as `KEY=VALUE`. A key with dots that is not quoted is a table in a table, and
+/// means the same.
+fn pairs(
+    before: &str,
+    table: &DeTable<'_>,
+    values: &mut Vec<(Range<usize>, String)>,
+) -> Result<(), (Range<usize>, String)> {
+    for (key, value) in table {
+        let name = format!("{before}{}", key.get_ref());
+        if let DeValue::Table(more) = value.get_ref() {
+            pairs(&format!("{name}."), more, values)?;
+            continue;
+        }
+        let (span, text) = one(value)?;
+        values.push((key.span().start..span.end, format!("{name}={text}")));
+    }
+    Ok(())
 }
 
 /// A text or a number.
@@ -143,6 +160,7 @@ mod tests {
              workers = 2\nhang-time = 1.5\nallow-read = true\noffload = false\n\
              driver = [\"packet\", \"eth1=xdp\"]\n\
              [sysctl]\n\"net.netfilter.nf_conntrack_max\" = 4096\n\
+             net.netfilter.nf_conntrack_buckets = 2048\n\
              [queue]\n3 = \"/run/q.sock\"\n",
         )
         .unwrap_or_else(|e| panic!("{e}"));
@@ -155,7 +173,9 @@ mod tests {
         assert_eq!(config.queues[0].num, 3);
         let drivers: Vec<_> = config.ports.named.iter().map(|p| p.driver).collect();
         assert_eq!(drivers, [penstock_daemon::Driver::Packet, penstock_daemon::Driver::Xdp]);
-        assert!(config.sysctls.contains("net.netfilter.nf_conntrack_max"));
+        for name in ["max", "buckets"] {
+            assert!(config.sysctls.contains(&format!("net.netfilter.nf_conntrack_{name}")));
+        }
     }
 
     #[test]
@@ -187,7 +207,8 @@ mod tests {
             ),
             (
                 "[sysctl]\na.b = 1",
-                "p.toml:2:3-3: Error: sysctl takes a text or a number, no table\na.b = 1\n  ^",
+                "p.toml:2:3-7: Error: sysctl: there is no a.b here, or it cannot be 1\n\
+                 a.b = 1\n  ^^^^^",
             ),
         ] {
             assert_eq!(config(text).err().as_deref(), Some(expected), "{text}");

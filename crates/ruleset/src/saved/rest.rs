@@ -2,6 +2,7 @@
 
 //! Lists that follow the ruleset: owners of tables, counters of policies, and what is in no table.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use penstock_program::expr::Counter;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Kept, Reader};
 use crate::globals::{Globals, NAME_MAX, NewAccount, NewTimeout};
-use crate::model::{Chain, Generation, Table};
+use crate::model::{Chain, Generation, RuleOrigin, Table};
 
 /// What follows the ruleset: list after list, up to the last one that is not empty.
 #[derive(Default)]
@@ -19,6 +20,38 @@ pub(super) struct Rest {
     policies: Vec<Policy>,
     accounts: Vec<NewAccount>,
     timeouts: Vec<NewTimeout>,
+    written: Vec<Written>,
+}
+
+/// The rules of a file, and where they stand in it.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    file: Arc<str>,
+    /// Handles of table, chain and rule, and the line.
+    rules: Vec<(u64, u64, u64, u32)>,
+}
+
+impl Written {
+    /// Of all rules that are kept and came from a file.
+    fn of(generation: &Generation, kept: &Kept<'_>) -> Vec<Written> {
+        let mut places: HashMap<Arc<str>, usize> = HashMap::new();
+        let mut all: Vec<Written> = Vec::new();
+        for table in generation.tables.iter().filter(|table| kept.has_table(table)) {
+            for chain in table.chains.iter().filter(|chain| kept.has_rules(table, chain)) {
+                for rule in &chain.rules {
+                    let Some(RuleOrigin { file, line }) = &rule.origin else { continue };
+                    let at = *places.entry(file.clone()).or_insert_with(|| {
+                        all.push(Written { file: file.clone(), rules: Vec::new() });
+                        all.len() - 1
+                    });
+                    if let Some(written) = all.get_mut(at) {
+                        written.rules.push((table.handle, chain.handle, rule.handle, *line));
+                    }
+                }
+            }
+        }
+        all
+    }
 }
 
 /// Of a table that has one.
@@ -56,6 +89,7 @@ impl Rest {
             // Rules that are saved may name any of them.
             accounts: generation.globals.accounts.iter().map(|a| kept.account(a)).collect(),
             timeouts: generation.globals.timeouts.iter().map(|t| t.config.clone()).collect(),
+            written: Written::of(generation, kept),
         }
     }
 
@@ -63,13 +97,14 @@ impl Rest {
         fn list<T: Serialize>(list: &[T], bytes: Vec<u8>) -> Vec<u8> {
             postcard::to_extend(list, bytes).unwrap_or_default()
         }
-        let Rest { owners, policies, accounts, timeouts } = self;
-        let lists = [owners.len(), policies.len(), accounts.len(), timeouts.len()];
+        let Rest { owners, policies, accounts, timeouts, written } = self;
+        let lists = [owners.len(), policies.len(), accounts.len(), timeouts.len(), written.len()];
         let lists = lists.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1);
         let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
         let bytes = if lists > 1 { list(policies, bytes) } else { bytes };
         let bytes = if lists > 2 { list(accounts, bytes) } else { bytes };
-        if lists > 3 { list(timeouts, bytes) } else { bytes }
+        let bytes = if lists > 3 { list(timeouts, bytes) } else { bytes };
+        if lists > 4 { list(written, bytes) } else { bytes }
     }
 
     pub(super) fn read(
@@ -88,6 +123,9 @@ impl Rest {
         }
         if !is_end() {
             rest.timeouts = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.written = Vec::deserialize(&mut *reader)?;
         }
         Ok(rest)
     }
@@ -111,7 +149,8 @@ impl Rest {
         Some(globals)
     }
 
-    /// Gives a table its owner, and its chains their counters.
+    /// Gives a table its owner, its chains their counters, and its rules the places where they were
+    /// written.
     pub(super) fn give(&self, table: &mut Table) {
         let owner = self.owners.iter().find(|owner| owner.table == table.handle);
         table.owner = owner.map_or(0, |owner| owner.port);
@@ -120,6 +159,26 @@ impl Rest {
             if let Some(chain) = chain.filter(|chain| chain.base.is_some()) {
                 let counter = CounterState::new(*packets, *bytes);
                 Arc::make_mut(chain).counter = Some(Arc::new(State::Counter(counter)));
+            }
+        }
+        let handle = table.handle;
+        let mut origins: HashMap<(u64, u64), RuleOrigin> = HashMap::new();
+        for Written { file, rules } in &self.written {
+            let of_table = rules.iter().filter(|(table, ..)| *table == handle);
+            origins.extend(of_table.map(|(_, chain, rule, line)| {
+                ((*chain, *rule), RuleOrigin { file: file.clone(), line: *line })
+            }));
+        }
+        if origins.is_empty() {
+            return;
+        }
+        for chain in &mut table.chains {
+            let chain = Arc::make_mut(chain);
+            for rule in &mut chain.rules {
+                // They have just been read: nobody else has them.
+                if let Some(rule) = Arc::get_mut(rule) {
+                    rule.origin = origins.remove(&(chain.handle, rule.handle));
+                }
             }
         }
     }
