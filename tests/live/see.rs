@@ -197,3 +197,38 @@ fn programs_of_the_host_see_forwarded_frames_on_the_device() {
         net.down();
     }
 }
+
+#[test]
+fn a_packet_is_traced_with_the_rules_of_the_running_dataplane() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    net.nft(
+        "table inet t {
+           chain f {
+             type filter hook forward priority 0; policy drop
+             ct state established accept
+             tcp dport 22 accept
+           }
+         }",
+    );
+    net.ok(&net.r, "ip neigh replace 198.18.1.2 lladdr 02:00:00:00:0b:00 dev r1 nud permanent");
+    let packet = "r0 ip saddr 198.18.0.2 ip daddr 198.18.1.2";
+    for (options, rest, fate) in [
+        ("", "tcp dport 22", "accept"),
+        ("", "tcp dport 23", "drop"),
+        ("--ct established", "tcp dport 23", "accept"),
+        ("--ct reply", "tcp sport 23 tcp dport 4000", "accept"),
+        ("--ct reply", "udp dport 23", "accept"),
+        ("--ct established", "icmp type echo-request", "accept"),
+        ("--ct related", "tcp dport 23", "drop"),
+    ] {
+        let call = format!("$PENSTOCK trace --live {options} --expect {fate} {packet} {rest}");
+        let said = net.ok(&net.r, &call);
+        // Rules have the place where they were written.
+        assert!(said.contains("rules.nft:"), "{call}: {said}");
+    }
+    let counted = net.ok(&net.r, "$PENSTOCK show");
+    assert!(!counted.contains("policy drop"), "{counted}");
+    let (ok, said) = net.run(&net.a, "$PENSTOCK trace --live a0 ip saddr 1.1.1.1 ip daddr 2.2.2.2");
+    assert!(!ok && said.contains("no dataplane is running"), "{said}");
+}

@@ -23,7 +23,7 @@ use crate::devices::wanted::{Origin, Wanted};
 use crate::guardian::GuardianHandle;
 use crate::host_sysctls::{HostSysctls, Values};
 use crate::kernel_sync::{Followed, KernelSync, OpenedPort};
-use crate::lines::Lines;
+use crate::lines::{self, Lines};
 use crate::offload::{Leftovers, Offload, OffloadPort, Pins, remove_left};
 use crate::port_share::{PortShare, shares};
 use crate::requests::inbox::Inbox;
@@ -138,9 +138,10 @@ impl Start<'_> {
         offload.set_network(&net);
         let sysctls = sync.sysctls.values();
         let parts = parts(ports, count);
-        let lines = Lines::start(&config.rule_log)?;
+        let log = lines::open(&config.rule_log)?;
         // From here on little is needed; threads have what their maker has.
         rights::keep_only_needed().map_err(failed("capabilities"))?;
+        let lines = Lines::start(log)?;
         let common = Common {
             config: &config,
             net: &net,

@@ -201,6 +201,25 @@ impl Client {
         }
     }
 
+    /// The ruleset in force, as bytes of [`Ruleset::save`](penstock_ruleset::Ruleset::save).
+    ///
+    /// # Errors
+    /// Those of the connection, and what the dataplane refuses.
+    pub fn ruleset(&mut self) -> io::Result<Vec<u8>> {
+        self.say(&Message::Ruleset)?;
+        let (mut bytes, mut error) = (None, String::new());
+        loop {
+            match self.hear()? {
+                Message::Data(data) => bytes = Some(data),
+                Message::Err(text) => error.push_str(text.trim_start_matches("Error: ")),
+                Message::Exit(_) => {
+                    return bytes.ok_or_else(|| io::Error::other(error.trim_end().to_owned()));
+                }
+                _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer")),
+            }
+        }
+    }
+
     /// Requests the end, and waits until the devices are returned.
     pub fn down(&mut self) -> io::Result<u8> {
         self.say(&Message::Down)?;

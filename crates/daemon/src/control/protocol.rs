@@ -30,6 +30,8 @@ pub enum Message {
     /// Something is wanted of the ports: `add` and, for each, device, name and driver; `del` and
     /// names; `list`, and `json` for JSON.
     Port(Vec<String>),
+    /// The client requests the ruleset in force: [`Ruleset::save`](penstock_ruleset::Ruleset::save).
+    Ruleset,
     /// The client calls `conntrack` with these arguments.
     Conntrack(Vec<String>),
     /// The client calls `flows` with these arguments.
@@ -132,6 +134,7 @@ impl Message {
             Message::Confirm => (b'c', vec![]),
             Message::Capture(words) => (b'p', list(words)),
             Message::Port(words) => (b'P', list(words)),
+            Message::Ruleset => (b'U', vec![]),
             Message::Conntrack(words) => (b'T', list(words)),
             Message::Flows(words) => (b'F', list(words)),
             Message::Frames(bytes) => (b'k', bytes.clone()),
@@ -170,6 +173,7 @@ impl Message {
             b'c' => Message::Confirm,
             b'p' => Message::Capture(words(&bytes)),
             b'P' => Message::Port(words(&bytes)),
+            b'U' => Message::Ruleset,
             b'T' => Message::Conntrack(words(&bytes)),
             b'F' => Message::Flows(words(&bytes)),
             b'k' => Message::Frames(bytes),
@@ -246,6 +250,7 @@ mod tests {
             Message::Confirm,
             Message::Capture(vec!["inet".into(), String::new(), text()]),
             Message::Port(vec!["del".into(), text()]),
+            Message::Ruleset,
             Message::Conntrack(vec!["-s".into(), text()]),
             Message::Flows(vec![]),
             Message::Frames(vec![0, 255, 3]),

@@ -33,13 +33,19 @@ enum Line {
     Reopen,
 }
 
+/// Opens the target of lines, with the rights that this thread has. The error is a sentence.
+pub(crate) fn open(wanted: &RuleLog) -> Result<Target, String> {
+    Target::open(wanted).map_err(|e| match wanted {
+        RuleLog::File { path, .. } => format!("--rule-log {}: {e}", path.display()),
+        RuleLog::Stderr | RuleLog::Journal | RuleLog::Syslog => {
+            format!("--rule-log: no logger is there: {e}")
+        }
+    })
+}
+
 impl Lines {
-    /// Begins to write. The error is a sentence.
-    pub(crate) fn start(wanted: &RuleLog) -> Result<Self, String> {
-        let mut target = Target::open(wanted).map_err(|e| match wanted {
-            RuleLog::File { path, .. } => format!("--rule-log {}: {e}", path.display()),
-            _ => format!("--rule-log: no logger is there: {e}"),
-        })?;
+    /// Begins to write to an open target. The error is a sentence.
+    pub(crate) fn start(mut target: Target) -> Result<Self, String> {
         let (lines, from) = Lines::pair();
         let lost = lines.lost.clone();
         let thread = std::thread::Builder::new().name("log".into()).spawn(move || {

@@ -221,7 +221,7 @@ impl Server {
                 Some(status) => status,
                 None => return Ok(()),
             },
-            Message::Down | Message::Confirm | Message::Capture(_) if look => {
+            Message::Down | Message::Confirm | Message::Capture(_) | Message::Ruleset if look => {
                 return client.refuse(NOT_PERMITTED);
             }
             Message::Capture(words) => match CaptureCall::of(words) {
@@ -231,6 +231,10 @@ impl Server {
                 },
                 None => return Err(io::ErrorKind::InvalidData.into()),
             },
+            Message::Ruleset => {
+                client.say(&Message::Data(self.rules.whole(&[])))?;
+                0
+            }
             Message::Conntrack(words) => {
                 self.table_call(&client, ConnectionTable::Connections, &words, rights)?
             }
