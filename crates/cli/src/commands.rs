@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, capture, check, completion, confirm, down, exec, monitor, net, nft, port, run, show,
-    table, test, top, trace, translate, up,
+    bench, capture, check, completion, confirm, down, draw, exec, monitor, net, nft, port, run,
+    show, table, test, top, trace, translate, up,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 21] = [
+pub const COMMANDS: [Command; 22] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -46,6 +46,13 @@ pub const COMMANDS: [Command; 21] = [
         sections: &test::options::SECTIONS,
         operands: Values::Files,
         main: |args| test::main(args),
+    },
+    Command {
+        name: "draw",
+        about: "draw hooks, chains and jumps of a ruleset as SVG",
+        sections: &draw::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| draw::main(args),
     },
     Command {
         name: "translate",
@@ -162,7 +169,7 @@ pub const COMMANDS: [Command; 21] = [
     Command {
         name: "shell",
         about: "start a shell whose programs run as with exec",
-        sections: &exec::SECTIONS,
+        sections: &exec::SHELL_SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| exec::shell(args),
     },
@@ -217,6 +224,7 @@ mod tests {
             ("nft", include_str!("../../../man/penstock-nft.8")),
             ("run", include_str!("../../../man/penstock-run.1")),
             ("trace", include_str!("../../../man/penstock-trace.1")),
+            ("draw", include_str!("../../../man/penstock-draw.1")),
             ("translate", include_str!("../../../man/penstock-translate.1")),
             ("net", include_str!("../../../man/penstock-net.1")),
             ("bench", include_str!("../../../man/penstock-bench.1")),

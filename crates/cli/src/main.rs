@@ -13,6 +13,7 @@ mod completion;
 mod confirm;
 mod dataplane;
 mod down;
+mod draw;
 mod exec;
 mod input;
 mod learn;

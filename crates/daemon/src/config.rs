@@ -13,6 +13,7 @@ use penstock_net::DevconfSysctls;
 use penstock_state::{Broken, State as Kept};
 use serde::{Deserialize, Serialize};
 
+use crate::bpf::Loaded;
 use crate::control::NftCall;
 use crate::log;
 use crate::seccomp::Violation;
@@ -231,6 +232,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Programs that rules give packets to.
     pub queues: Vec<QueueConfig>,
+    /// BPF programs at hooks.
+    pub bpf: Loaded,
     /// Where lines of rules go.
     pub rule_log: RuleLog,
     /// Nothing is said of rules of the kernel's own that packets meet as well.

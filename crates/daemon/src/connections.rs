@@ -18,8 +18,8 @@ use penstock_print::show::connections::Connection as Listed;
 use penstock_ruleset::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::connection_events::{Heard, LineWatcher, Listeners, Watcher};
 use crate::control::{Pace, TableCall};
+use crate::events::{Heard, LineWatcher, Listeners, Watcher};
 use crate::requests::Request;
 use crate::requests::workers::Workers;
 

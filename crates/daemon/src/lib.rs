@@ -33,10 +33,11 @@
 //! | `requests` | what threads ask of each other |
 //! | `port_share` | what a worker has of a port |
 //! | `offload` | flows and chains that devices do themselves |
-//! | [`probe`], `queues`, `loggers`, `packet_line`, `broadcast`, `connection_events` | what leaves a worker for captures, programs, watchers |
+//! | [`probe`], `queues`, `loggers`, `packet_line`, `broadcast`, `events` | what leaves a worker for captures, programs, watchers |
 //! | `devices` | devices are taken, opened, and given back |
 //! | `namespace_lock` | one dataplane after the other in a network namespace |
 //! | [`control`] | the control socket: addresses, messages, clients, rights |
+//! | [`bpf`] | programs of other people: places, objects, elements of maps |
 //! | `config` | what is asked for |
 //! | `rundir` | the directory of lock, sockets and record |
 //! | `rights`, `seccomp` | what the process may do once it runs |
@@ -45,11 +46,11 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod bpf;
 mod broadcast;
 mod channel;
 mod clock;
 mod config;
-mod connection_events;
 mod connections;
 #[doc(hidden)]
 pub mod console;
@@ -58,6 +59,7 @@ mod daemon;
 mod devices;
 mod evaluator;
 mod event;
+mod events;
 mod guardian;
 mod host_sysctls;
 mod keep;

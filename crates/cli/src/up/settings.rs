@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use penstock_daemon::bpf::{Attach, Loaded};
 use penstock_daemon::{
     Config, Driver, KeepState, OnDeath, PortConfig, PortPattern, PortWishes, QueueConfig, RuleLog,
     Violation,
@@ -54,7 +55,7 @@ impl Setting {
 const DRIVERS: [&str; 5] = ["auto", "packet", "xdp", "xdp-generic", "tap"];
 
 /// All settings.
-pub const SETTINGS: [Setting; 24] = [
+pub const SETTINGS: [Setting; 25] = [
     Setting {
         option: long(
             "ports",
@@ -214,6 +215,19 @@ pub const SETTINGS: [Setting; 24] = [
         take: |given, text| queue(text, &mut given.config.queues),
     },
     Setting {
+        option: long(
+            "bpf",
+            "a BPF program of an object at a hook, as for `penstock run`: xdp:DEV, tc-ingress:DEV, tc-egress:DEV,\n\
+             or [FAMILY:]HOOK[@PRIORITY]; may be repeated",
+        )
+        .takes("HOOK=FILE[:PROGRAM]...", Values::Any),
+        form: Form::Several,
+        take: |given, text| {
+            given.bpf.push(Attach::parse(text.as_ref()).map_err(|e| format!(": {e}"))?);
+            Ok(())
+        },
+    },
+    Setting {
         option: long("batch-time", "time limit for the evaluation of a ruleset; default: 60")
             .takes("SECONDS", Values::Any),
         form: Form::One,
@@ -305,6 +319,8 @@ pub struct Given {
     driver: Driver,
     /// Drivers of single devices, or of patterns.
     drivers: Vec<(String, Driver)>,
+    /// Programs at hooks.
+    bpf: Vec<Attach>,
     state: Option<PathBuf>,
     go_on_without: bool,
     rule_log: String,
@@ -339,11 +355,13 @@ impl Default for Given {
             kernel_rules_known: false,
             texts: Vec::new(),
             reread: None,
+            bpf: Loaded::default(),
         };
         Given {
             config,
             driver: Driver::Auto,
             drivers: Vec::new(),
+            bpf: Vec::new(),
             state: None,
             go_on_without: false,
             rule_log: "stderr".into(),
@@ -427,6 +445,7 @@ impl Given {
                 .ok_or_else(|| format!("driver {device}=...: `{device}` is not among the ports"))?;
             *place = driver;
         }
+        config.bpf = Loaded::load(&self.bpf)?;
         config.state = state.map(|path| KeepState { path, go_on_without });
         if config.rules_first && config.rules.is_none() {
             return Err("rules-first: there are no rules to load first".into());

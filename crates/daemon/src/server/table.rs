@@ -19,11 +19,11 @@ use penstock_print::show::flows::{self, Flow};
 use penstock_ruleset::Errno;
 
 use super::Server;
-use crate::connection_events::LineWatcher;
 use crate::control::protocol::Message;
 use crate::control::{
     Budget, Client, ConnectionTable, Exceeded, Rights, TableAction, TableCall, Telling,
 };
+use crate::events::LineWatcher;
 use crate::requests::Request;
 
 /// How long a worker may take to answer.
