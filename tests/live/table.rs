@@ -56,8 +56,8 @@ fn connections_are_listed_as_conntrack_lists_them() {
         ("-r 198.18.1.2 -p udp --reply-port-src 54", 2),
         ("-m 0x11", 1),
         ("-m 0x10/0x10", 1),
-        ("-g", 1),
-        ("-n", 0),
+        ("-g -p udp", 1),
+        ("-n -p udp", 0),
         ("-o extended", 5),
         ("-p tcp", 0),
     ] {
@@ -79,7 +79,9 @@ fn connections_are_listed_as_conntrack_lists_them() {
         let (ok, said) = net.run(&net.r, &format!("{as_user} {call}"));
         assert!(!ok && said.contains("Operation not permitted"), "{said}");
     }
-    for (call, left) in [("-D -p udp --dport 53", "4\n"), ("delete -g", "3\n"), ("flush", "0\n")] {
+    for (call, left) in
+        [("-D -p udp --dport 53", "4\n"), ("delete -g -p udp", "3\n"), ("flush", "0\n")]
+    {
         net.ok(&net.r, &format!("$PENSTOCK conntrack {call}"));
         assert_eq!(net.ok(&net.r, "$PENSTOCK conntrack -C"), left, "{call}");
     }

@@ -76,7 +76,7 @@ fn trace(asked: &Asked) -> Result<(Outcome, String), String> {
         Wanted::Match { .. } | Wanted::Help => (&none, 1),
     };
     let net = Arc::new(match live {
-        true => setup.network_of(&net::save(&[]).map_err(|e| format!("Error: {e}"))?)?,
+        true => setup.network_of(&net::save(&[], false).map_err(|e| format!("Error: {e}"))?)?,
         false => setup.network(captures)?,
     });
     let names = NetNames::new(&net);
