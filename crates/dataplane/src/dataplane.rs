@@ -376,6 +376,11 @@ impl Dataplane {
         self.state.flows.set_hardware(offloader, devices, all);
     }
 
+    /// Devices, by index, that can forward flows from now on, if some could before.
+    pub fn set_offload_devices(&mut self, devices: Vec<u32>) {
+        self.state.flows.set_devices(devices);
+    }
+
     /// Whether all devices of flowtables with `flags offload` can forward flows, which flowtables
     /// have to be asked before they are set: the kernel refuses them else.
     ///
@@ -395,6 +400,13 @@ impl Dataplane {
     pub fn flow_entries(&self, first: u32) -> impl Iterator<Item = (u32, Option<FlowEntry<'_>>)> {
         let State { flows, conntrack, .. } = &self.state;
         conntrack.iter_from(first).map(|c| (c.number(), flows.entry(conntrack, c)))
+    }
+
+    /// Gives the flow of a connection, by its number, back to connection tracking: its packets pass
+    /// the rules again. `false` if it is in no flowtable.
+    pub fn end_flow(&mut self, connection: u32) -> bool {
+        let State { flows, conntrack, .. } = &mut self.state;
+        flows.give_back(conntrack, connection)
     }
 
     /// Connections that `flow add` could not put into a flowtable, and why.
