@@ -34,6 +34,7 @@ mod trace;
 mod tracer;
 mod translate;
 mod up;
+mod web;
 
 use std::process::ExitCode;
 

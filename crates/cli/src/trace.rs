@@ -10,6 +10,7 @@ pub mod told;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -82,7 +83,7 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<(Outcome, String), String> {
     let mut told = Told::new(tracer.with_origins());
     match wanted {
         Wanted::Match { source, text } => {
-            let entering = described(source, text, setup, &names, start)?;
+            let entering = described(source, text, setup.net(), &names, start)?;
             told.listen();
             path.trace_all(true);
             entering.send(&mut path, &mut told).map_err(|e| format!("Error: {e}"))?;
@@ -96,16 +97,16 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<(Outcome, String), String> {
     Ok(told.take())
 }
 
-/// The packet that a text describes.
+/// The packet that a text describes, in a network read from `file`.
 pub fn described(
     source: &Source,
     text: &str,
-    setup: &Setup,
+    file: &Path,
     names: &NetNames<'_>,
     time: u64,
 ) -> Result<Entering<'static>, String> {
     let net = names.net();
-    let port = InputPort::of(source, net, setup.net())?;
+    let port = InputPort::of(source, net, file)?;
     let fields = Fields::parse(text, names)?;
     let (link, bytes) = match port {
         InputPort::Host => (LinkType::Raw, frame::ip(&fields)?),

@@ -85,7 +85,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 /// The lines of the network that these files are about, or of this namespace if there are none.
-fn save(remote: &[PathBuf]) -> Result<String, String> {
+pub fn save(remote: &[PathBuf]) -> Result<String, String> {
     let said = match remote {
         [] => Said::here()?,
         files => Said::of_files(files)?,

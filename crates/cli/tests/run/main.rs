@@ -10,6 +10,7 @@ mod queue;
 mod report;
 mod rule_names;
 mod rule_tests;
+mod web;
 mod wrong_files;
 
 use std::path::{Path, PathBuf};
