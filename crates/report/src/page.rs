@@ -39,7 +39,7 @@ pub fn live_page(report: &Report, devices: &[String]) -> String {
     let mut out = Markup::default();
     start(report, None, &mut out);
     out.raw(
-        "<script src=\"live.js\" defer></script></head><body><main><div class=\"bar\">\
+        "<script src=\"live.js\" defer></script></head><body><main><div class=\"status\">\
          <span>as of <output id=\"state\">now</output></span>\
          <label><input type=\"checkbox\" id=\"paused\"> pause</label></div>\
          <details class=\"ask\" open><summary>What happens to a packet?</summary>\
@@ -200,7 +200,7 @@ fn ports(ports: &[Port], out: &mut Markup) {
         out.element(
             "td",
             |a| {
-                a.set("class", "code");
+                a.set("class", "code one-line");
             },
             &port.name,
         );

@@ -82,12 +82,14 @@ impl Looking {
 
     /// The page.
     pub fn page(&mut self) -> String {
-        let mut devices = vec!["host".to_owned()];
-        if let Ok(net) = &self.net {
+        let report = self.look();
+        let mut devices: Vec<String> = report.ports.iter().map(|port| port.name.clone()).collect();
+        if let (Ok(net), true) = (&self.net, devices.is_empty()) {
             let links = net.links().iter().filter(|link| link.is_wire() && link.has_link_header());
-            devices.splice(0..0, links.map(|link| link.name.to_string()));
+            devices.extend(links.map(|link| link.name.to_string()));
         }
-        self.look().live_page(&devices)
+        devices.push("host".to_owned());
+        report.live_page(&devices)
     }
 
     /// What changes of it.

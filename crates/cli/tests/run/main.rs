@@ -4,6 +4,7 @@
 
 mod against;
 mod bpf;
+mod documented;
 mod learn;
 mod place;
 mod queue;
