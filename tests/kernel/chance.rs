@@ -180,11 +180,11 @@ fn packet(b: &mut [u8], at: usize, outer: bool, f: &mut impl FnMut(u16) -> u16) 
         6 if !outer && b.len() < transport + 20 => None,
         6 => Some(transport + 16),
         17 if word(b, transport + 6) == 0 => None,
-        17 | 136 => Some(transport + 6),
+        17 | 33 | 136 => Some(transport + 6),
         _ => None,
     };
     match protocol {
-        6 | 17 | 136 => {
+        6 | 17 | 33 | 136 => {
             let (source, destination) = (f(word(b, transport)), f(word(b, transport + 2)));
             let mut changes = set(b, transport, source, check);
             changes.extend(set(b, transport + 2, destination, check));

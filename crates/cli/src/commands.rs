@@ -148,7 +148,7 @@ pub const COMMANDS: [Command; 19] = [
     Command {
         name: "shell",
         about: "start a shell whose programs run as with exec",
-        sections: &exec::SECTIONS,
+        sections: &exec::SHELL_SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| exec::shell(args),
     },

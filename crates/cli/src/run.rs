@@ -3,7 +3,6 @@
 //! `penstock run`: captures go through a ruleset; frames, verdicts and counters come out.
 
 mod against;
-pub mod bpf;
 mod burst;
 mod events;
 mod missing;
@@ -22,6 +21,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use penstock_conntrack::Conntrack;
+use penstock_daemon::bpf::{self, Loaded};
 use penstock_daemon::probe;
 use penstock_daemon::{err, errln, out};
 use penstock_dataplane::{Dataplane, Engine};
@@ -38,7 +38,6 @@ use crate::input::{Entry, Inputs, Taken};
 use crate::log::{LogFile, Nflog};
 use crate::rules::{self, NetNames};
 use crate::tracer::Tracer;
-use bpf::{Met, Programs};
 use burst::Burst;
 use events::Events;
 use options::{Options, Wanted};
@@ -147,10 +146,16 @@ fn run(options: &Options) -> Result<bool, String> {
         .map(|f| lines_to(f).map(Events::to).map_err(failed(f)))
         .transpose()?;
     path.conntrack_mut().set_observer(events.as_ref().map(Events::observer));
-    let mut programs = Programs::load(&options.bpf, options.bpf_elements.as_deref(), &net)?;
+    let programs = Loaded::load(&options.bpf).map_err(|e| format!("Error: {e}"))?;
+    if let Some(file) = &options.bpf_elements {
+        let failed = |e| format!("Error: {}: {e}", file.display());
+        let text = std::fs::read_to_string(file).map_err(|e| failed(e.to_string()))?;
+        bpf::set_elements(&text, &programs.instances).map_err(failed)?;
+    }
+    path.set_bpf(programs.attach(&net).map_err(|e| format!("Error: {e}"))?);
     let started = Instant::now();
     output.watch(!options.read.as_is, options.compare);
-    let pumped = pump(&mut inputs, start, &mut counts, &mut programs, &mut path, &mut output);
+    let pumped = pump(&mut inputs, start, &mut counts, &mut path, &mut output);
     let elapsed = started.elapsed();
     let end = pumped.as_ref().map_or(start, |(_, end)| *end);
     output.finish(end)?;
@@ -168,7 +173,8 @@ fn run(options: &Options) -> Result<bool, String> {
         write_connections(file, path.conntrack()).map_err(failed(file))?;
     }
     if let Some(file) = &options.bpf_maps {
-        write(file, programs.elements().as_bytes()).map_err(failed(file))?;
+        let elements = bpf::elements(&programs.instances, None);
+        write(file, elements.as_bytes()).map_err(failed(file))?;
     }
     if let Some(file) = &options.flows {
         write_flows(file, &path, end).map_err(failed(file))?;
@@ -184,7 +190,7 @@ fn run(options: &Options) -> Result<bool, String> {
     }
     let counters = &path.counters();
     let summary =
-        Summary { inputs: &counts, programs: &programs, output: &output, counters, elapsed };
+        Summary { inputs: &counts, programs: path.bpf(), output: &output, counters, elapsed };
     err!("{summary}");
     if let Some(file) = &options.summary_json {
         let json = lines_to(file).and_then(|mut out| {
@@ -288,7 +294,6 @@ fn pump(
     inputs: &mut Inputs<'_>,
     start: u64,
     counts: &mut [Input],
-    programs: &mut Programs<'_>,
     path: &mut Dataplane,
     output: &mut Output,
 ) -> Result<(bool, u64), String> {
@@ -325,20 +330,6 @@ fn pump(
         if let Some(report) = &mut output.report {
             report.begin(number, &entering);
         }
-        let entering = match programs.meet(entering) {
-            Met::Enters(entering) => entering,
-            Met::Ended => {
-                output.end_of_frame();
-                continue;
-            }
-            Met::Leaves(devices) => {
-                burst.send(path, output);
-                programs.send(&devices, frame.time, output);
-                output.end_of_frame();
-                output.failed()?;
-                continue;
-            }
-        };
         let arriving = entering.arriving();
         if single || arriving.is_none_or(|frame| !burst.has_room(&frame)) {
             burst.send(path, output);

@@ -119,7 +119,7 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> io::Resul
             Ok(Some(Message::Answer(answer))) => {
                 // Only the worker that queued the packet knows it.
                 for inbox in workers.inboxes() {
-                    let mut request = Request::Answer(num, answer.clone(), None);
+                    let mut request = Request::Answers([(num, answer.clone(), None)].into());
                     while let Err(back) = inbox.offer(request, ANSWERS) {
                         request = back;
                         std::thread::sleep(Duration::from_millis(1));

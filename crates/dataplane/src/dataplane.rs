@@ -14,6 +14,7 @@ use penstock_program::osf::Fingerprints;
 use penstock_random::Random;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 
+use crate::bpf::BpfPrograms;
 use crate::code::{Codes, Engine};
 use crate::flow::{FlowCounts, FlowEntry, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow};
 use crate::hooks::Hooks;
@@ -27,11 +28,18 @@ use crate::sink::Sink;
 use crate::sockets::Sockets;
 use crate::stages::burst::{Packets, gather};
 use crate::stages::hook_env::HookEnv;
+use crate::stages::xdp::Met;
 use crate::state::State;
 use crate::sysctl::LIVE_SYSCTLS;
 use crate::taps::Taps;
 use crate::tc::Tc;
+use crate::ways::RememberedWays;
 use crate::worker::Worker;
+
+/// Packets of a direction of a connection after which their way is remembered, where nothing is to
+/// happen at once: finding it out costs as much as it saves for some twenty packets, so short
+/// connections do without.
+const REMEMBER_AFTER: u32 = 8;
 
 /// The packet path of one network namespace. One worker uses it at a time.
 ///
@@ -42,6 +50,8 @@ pub struct Dataplane {
     linked: Arc<Linked>,
     /// Chains that devices run themselves.
     offloaded: Vec<(ChainIndex, u32)>,
+    /// BPF programs that are attached.
+    programs: BpfPrograms,
     hooks: Arc<Hooks>,
     codes: Codes,
     settings: Settings,
@@ -81,11 +91,13 @@ impl Dataplane {
 
     fn of_member(net: Arc<Network>, settings: Settings, member: &Member) -> Self {
         let linked = Arc::new(Linked::default());
-        let hooks = Arc::new(Hooks::new(&net, &linked, &[], &settings));
+        let programs = BpfPrograms::default();
+        let hooks = Arc::new(Hooks::new(&net, &linked, &[], &programs, &settings));
         let state = State::new(&net, &settings, member);
         let codes = Codes::by(member.compiler());
         let packets = Packets::default();
-        Dataplane { net, linked, offloaded: Vec::new(), hooks, codes, settings, state, packets }
+        let offloaded = Vec::new();
+        Dataplane { net, linked, offloaded, programs, hooks, codes, settings, state, packets }
     }
 
     /// Seeds random numbers (`meta random`, `numgen random`, fragment identifications), for
@@ -120,7 +132,7 @@ impl Dataplane {
             conntrack.set_settings(settings);
         }
         self.state.tracking.policies.set(conntrack, &linked.ct_objects);
-        let hooks = Hooks::new(&self.net, &linked, &self.offloaded, &self.settings);
+        let hooks = self.hooks_for(&self.net, &linked);
         if hooks != *self.hooks {
             // Where a held packet would continue is not where it was (nf_queue_nf_hook_drop()).
             for _ in 0..self.state.queues.clear() {
@@ -133,11 +145,32 @@ impl Dataplane {
         self.codes.forget();
     }
 
+    fn hooks_for(&self, net: &Network, linked: &Linked) -> Hooks {
+        Hooks::new(net, linked, &self.offloaded, &self.programs, &self.settings)
+    }
+
+    /// Attaches BPF programs to hooks, and no others, from now on.
+    pub fn set_bpf(&mut self, programs: BpfPrograms) {
+        self.state.bpf.set(&programs);
+        if self.state.bpf.has_tc() && self.state.tc.is_none() {
+            // They are at the tc stage.
+            self.state.tc = Some(Box::new(Tc::new(Arc::default())));
+        }
+        self.programs = programs;
+        let net = self.net.clone();
+        self.renew_hooks(&net);
+    }
+
+    /// The BPF programs that are attached.
+    pub fn bpf(&self) -> &BpfPrograms {
+        &self.programs
+    }
+
     /// Devices (by index) run chains at ingress themselves from now on, and no others: those are
     /// not run for what they receive.
     pub fn set_offloaded(&mut self, offloaded: Vec<(ChainIndex, u32)>) {
         self.offloaded = offloaded;
-        let hooks = Hooks::new(&self.net, &self.linked, &self.offloaded, &self.settings);
+        let hooks = self.hooks_for(&self.net, &self.linked);
         if hooks != *self.hooks {
             self.hooks = Arc::new(hooks);
             self.codes.forget();
@@ -211,6 +244,10 @@ impl Dataplane {
         for (name, value) in values.iter().filter(|(name, _)| LIVE_SYSCTLS.contains(name)) {
             let _ = self.settings.set_sysctl(name, *value);
         }
+        if *self.state.conntrack.settings() != self.settings.conntrack {
+            self.state.conntrack.set_settings(self.settings.conntrack.clone());
+        }
+        self.state.flows.set_timeouts(&self.settings.flow);
         let net = self.net.clone();
         self.renew_hooks(&net);
     }
@@ -218,7 +255,7 @@ impl Dataplane {
     /// Makes the lists of hooks for a network or settings that have changed. Flows and remembered
     /// routes are checked again: they have the MTUs of paths.
     fn renew_hooks(&mut self, net: &Network) {
-        let hooks = Hooks::new(net, &self.linked, &self.offloaded, &self.settings);
+        let hooks = self.hooks_for(net, &self.linked);
         if hooks != *self.hooks {
             for _ in 0..self.state.queues.clear() {
                 self.state.counters.count(DropReason::Queue);
@@ -255,8 +292,17 @@ impl Dataplane {
     pub fn receive_super<S: Sink>(&mut self, frame: Frame<'_>, gso: Gso, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             worker.pass_time(frame.time);
-            worker.receive_super(&frame, gso, packet);
+            let changed = match worker.xdp(&frame, packet) {
+                Met::Ended => return,
+                Met::Unchanged => None,
+                Met::Changed(bytes) => Some(bytes),
+            };
+            let bytes = changed.as_deref().unwrap_or(frame.bytes);
+            worker.receive_super(&Frame { bytes, ..frame }, gso, packet);
             worker.drain();
+            if let Some(bytes) = changed {
+                worker.give_back(bytes);
+            }
         });
     }
 
@@ -352,6 +398,11 @@ impl Dataplane {
         self.state.flows.refusals()
     }
 
+    /// What connections remember of the ways of their packets.
+    pub fn remembered_ways(&self) -> RememberedWays {
+        self.state.ways.summary(&self.state.conntrack)
+    }
+
     /// What happened to flows so far and how often they were refused, in words.
     pub fn flow_summary(&self) -> FlowSummary {
         self.state.flows.summary()
@@ -393,8 +444,10 @@ impl Dataplane {
         frames: impl IntoIterator<Item = Frame<'f>>,
         sink: &mut S,
     ) {
-        self.work(sink, |worker, packets| {
-            gather(frames.into_iter(), |burst| worker.receive_burst(burst, packets));
+        let has_xdp = self.state.bpf.has_xdp();
+        self.work(sink, |worker, packets| match has_xdp {
+            false => gather(frames.into_iter(), |burst| worker.receive_burst(burst, packets)),
+            true => frames.into_iter().for_each(|frame| worker.receive_by_xdp(&frame, packets)),
         });
     }
 
@@ -469,14 +522,17 @@ impl Dataplane {
     }
 
     fn work<S: Sink>(&mut self, sink: &mut S, work: impl FnOnce(&mut Worker<'_, S>, &mut Packets)) {
-        let Dataplane { net, linked, offloaded: _, hooks, codes, settings, state, packets } = self;
+        let Dataplane { net, linked, hooks, codes, settings, state, packets, .. } = self;
         let engine = codes.engine;
         let code = codes.get(Helpers::of::<HookEnv<'_, '_, '_, S>>(), linked, hooks);
         // The interpreter is what all else is compared with.
         let fast_path = engine != Engine::Interpreter;
+        let remember_after = if engine == Engine::JitAtOnce { 1 } else { REMEMBER_AFTER };
+        let image = &linked.image;
         let mut worker =
-            Worker { net, image: &linked.image, hooks, code, fast_path, settings, state, sink };
+            Worker { net, image, hooks, code, fast_path, remember_after, settings, state, sink };
         worker.follow_paths();
+        worker.follow_ways();
         work(&mut worker, packets);
         debug_assert_eq!(
             self.counters().unaccounted(),

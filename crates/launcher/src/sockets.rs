@@ -94,6 +94,9 @@ pub(crate) struct Socket {
     pub groups: u32,
     /// Where datagrams without address go.
     pub peer: Address,
+    /// Its program decides on packets: it sends without a trapped call, and understands datagrams
+    /// with several messages.
+    pub decides: bool,
     /// Options.
     pub flags: Flags,
     /// User namespaces that own its network namespace, and those around them: their inodes.
@@ -110,13 +113,13 @@ pub(crate) struct Socket {
     backlog_bytes: usize,
     /// Bytes of answers since the program has last received something.
     answered: usize,
-    /// Groups of the datagrams in the pair's buffer.
-    buffered_groups: VecDeque<u32>,
+    /// Groups of the datagrams in the pair's buffer, and their lengths.
+    buffered: VecDeque<(u32, usize)>,
 }
 
-/// Most entries of [`Socket::buffered_groups`]: a copy of the socket under a low number is read
+/// Most entries of [`Socket::buffered`]: a copy of the socket under a low number is read
 /// without the supervisor's knowledge.
-const MOST_BUFFERED_GROUPS: usize = 4096;
+const MOST_BUFFERED: usize = 4096;
 
 impl Socket {
     /// The supervisor's end.
@@ -175,8 +178,8 @@ impl Socket {
         let bytes = &datagram.bytes;
         // SAFETY: the bytes live through the call, which only reads them.
         check(unsafe { libc::send(self.end(), bytes.as_ptr().cast(), bytes.len(), flags) } as _)?;
-        if self.buffered_groups.len() < MOST_BUFFERED_GROUPS {
-            self.buffered_groups.push_back(datagram.group);
+        if self.buffered.len() < MOST_BUFFERED {
+            self.buffered.push_back((datagram.group, bytes.len()));
         }
         Ok(())
     }
@@ -219,17 +222,68 @@ impl Socket {
         // SAFETY: the buffer has that room and lives through the call, which fills it.
         let len = check(unsafe { libc::recv(program_end.as_raw_fd(), to, room, flags) } as _)
             .map_err(|e| sys::errno(&e))? as usize;
-        let group = if peek {
-            self.buffered_groups.front().copied()
-        } else {
-            self.buffered_groups.pop_front()
-        };
+        let noted = if peek { self.buffered.front().copied() } else { self.buffered.pop_front() };
         if !peek {
             self.answered = 0;
             self.refill();
         }
         let bytes = scratch.get(..len).unwrap_or_default().to_vec();
-        Ok(Datagram { group: group.unwrap_or(0), bytes })
+        Ok(Datagram { group: noted.map_or(0, |(group, _)| group), bytes })
+    }
+
+    /// Adds datagrams with packets to one that was taken out of the program's end of the pair, as
+    /// many as there are and as there is room for, if the program understands that.
+    pub(crate) fn receive_more(
+        &mut self,
+        program_end: &OwnedFd,
+        into: &mut Datagram,
+        room: usize,
+        scratch: &mut [u8],
+    ) {
+        /// Datagrams that are taken at once.
+        const MANY: usize = 64;
+        if !self.decides || into.group != 0 || !into.bytes.len().is_multiple_of(4) {
+            return;
+        }
+        let mut sum = into.bytes.len();
+        let fits = |(group, len): &&(u32, usize)| {
+            sum += len;
+            *group == 0 && len.is_multiple_of(4) && sum <= room && sum <= scratch.len()
+        };
+        let lengths: Vec<usize> =
+            self.buffered.iter().take_while(fits).take(MANY).map(|(_, len)| *len).collect();
+        let mut rest = &mut scratch[..];
+        let mut parts = Vec::with_capacity(lengths.len());
+        for len in lengths {
+            let (now, after) = rest.split_at_mut(len);
+            parts.push(libc::iovec { iov_base: now.as_mut_ptr().cast(), iov_len: len });
+            rest = after;
+        }
+        // SAFETY: headers of zeroes are such without address, parts and control messages.
+        let mut headers: Vec<libc::mmsghdr> =
+            parts.iter().map(|_| unsafe { std::mem::zeroed() }).collect();
+        for (header, part) in headers.iter_mut().zip(&mut parts) {
+            header.msg_hdr.msg_iov = part;
+            header.msg_hdr.msg_iovlen = 1;
+        }
+        let (many, flags) = (headers.len() as u32, libc::MSG_DONTWAIT);
+        // SAFETY: as many headers as is said, with their parts, which live through the call; it fills
+        // the parts, which are of different places of the buffer.
+        let got = unsafe {
+            let end = program_end.as_raw_fd();
+            libc::recvmmsg(end, headers.as_mut_ptr(), many, flags as _, std::ptr::null_mut())
+        };
+        let mut at = 0;
+        for header in headers.iter().take(usize::try_from(got).unwrap_or(0)) {
+            // SAFETY: the call has taken the address of the part, which is there.
+            let len = unsafe { (*header.msg_hdr.msg_iov).iov_len };
+            // It is shorter if the program has received without a trapped call.
+            let filled = (header.msg_len as usize).min(len);
+            into.bytes.extend_from_slice(scratch.get(at..at + filled).unwrap_or_default());
+            at += len;
+            self.buffered.pop_front();
+        }
+        self.refill();
     }
 
     /// Puts datagrams back that a receive took, before all others.
@@ -420,6 +474,7 @@ impl Sockets {
             port: 0,
             groups: 0,
             peer: Address::default(),
+            decides: false,
             flags: Flags::default(),
             owners: self.owners(space),
             send_buffer: None,
@@ -429,7 +484,7 @@ impl Sockets {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             answered: 0,
-            buffered_groups: VecDeque::new(),
+            buffered: VecDeque::new(),
         };
         self.service(space).ok_or(libc::ENFILE)?.open(id, may_change);
         self.sockets.insert(inode, socket);

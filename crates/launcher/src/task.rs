@@ -138,6 +138,17 @@ impl Task {
         Some(line.trim().to_owned())
     }
 
+    /// Whether the thread's program is one that decides on packets: it has libnetfilter_queue, and
+    /// not libnftables, which reads its answers right after it has sent.
+    pub(crate) fn decides_on_packets(&self) -> bool {
+        /// More than a program has that is looked at.
+        const MOST: u64 = 1 << 20;
+        let mut maps = String::new();
+        let Ok(file) = self.open("maps", libc::O_RDONLY) else { return false };
+        let read = file.take(MOST).read_to_string(&mut maps);
+        read.is_ok() && maps.contains("/libnetfilter_queue.so") && !maps.contains("/libnftables.so")
+    }
+
     /// The thread's process, as the process itself sees its number.
     pub(crate) fn own_process_id(&self) -> Option<u32> {
         self.status("NStgid")?.split_whitespace().next_back()?.parse().ok()

@@ -181,6 +181,9 @@ pub struct NewChain {
     pub anonymous: bool,
     /// Devices are to run it themselves; a chain that is there stays as it is without.
     pub offload: bool,
+    /// A BPF program that packets meet in place of its rules; a chain that is there stays as it is
+    /// without.
+    pub program: Option<ChainProgram>,
     /// The language's.
     pub userdata: UserData,
 }

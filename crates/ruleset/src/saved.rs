@@ -442,6 +442,7 @@ impl SavedChain {
             handle: self.handle,
             base: self.base,
             counter: None,
+            program: None,
             anonymous: self.anonymous,
             userdata: self.userdata,
             rules: self.rules.into_iter().map(rule).collect(),

@@ -2,6 +2,7 @@
 
 //! The command line of `penstock run`.
 
+use penstock_daemon::bpf::Attach;
 use penstock_daemon::control::CaptureCall;
 use penstock_dataplane::{CompileOptions, Engine};
 use std::ffi::{OsStr, OsString};
@@ -10,7 +11,6 @@ use std::path::PathBuf;
 
 use lexopt::Arg::{Long, Short, Value};
 
-use super::bpf::Attachment;
 use crate::capture::{FAMILIES, HOOKS, call_of};
 use crate::input::{Captures, Read};
 use crate::options::{Opt, Values, flag, long, usage_lines};
@@ -75,9 +75,10 @@ const OPTIONS: &[Opt] = &[
         .takes("N=SOCKET...", Values::Any),
     long(
         "bpf",
-        "run an XDP program on all frames that arrive on DEV: PROGRAM (a section or function) of the object FILE",
+        "attach a BPF program, PROGRAM (a section or function) of the object FILE, to HOOK:\n\
+         `xdp:DEV`, `tc-ingress:DEV`, `tc-egress:DEV`, or `[FAMILY:]HOOK[@PRIORITY]` of ip and ip6",
     )
-    .takes("xdp:DEV=FILE[:PROGRAM]...", Values::Any),
+    .takes("HOOK=FILE[:PROGRAM]...", Values::Any),
     long("bpf-elements", "elements of their maps at the beginning: lines of map, key and value, in hexadecimal")
         .takes("FILE", Values::Files),
     long("bpf-maps", "write the elements of their maps at the end to FILE")
@@ -147,7 +148,7 @@ pub struct Options {
     /// Programs that listen to queues, by their sockets.
     pub queues: Vec<(u16, PathBuf)>,
     /// BPF programs of devices.
-    pub bpf: Vec<Attachment>,
+    pub bpf: Vec<Attach>,
     /// Elements of their maps at the beginning, and where those at the end are written.
     pub bpf_elements: Option<PathBuf>,
     pub bpf_maps: Option<PathBuf>,
@@ -214,7 +215,7 @@ struct Given {
     captures: Vec<(CaptureCall, PathBuf)>,
     matching: Option<String>,
     queues: Vec<(u16, PathBuf)>,
-    bpf: Vec<Attachment>,
+    bpf: Vec<Attach>,
     bpf_elements: Option<PathBuf>,
     bpf_maps: Option<PathBuf>,
     json: bool,
@@ -279,7 +280,7 @@ impl Given {
             }
             "bpf" => {
                 for value in parser.values().map_err(sentence)? {
-                    self.bpf.push(Attachment::parse(&value)?);
+                    self.bpf.push(Attach::parse(&value)?);
                 }
             }
             "bpf-elements" => once(&mut self.bpf_elements, "--bpf-elements", file(parser)?)?,
@@ -556,8 +557,14 @@ mod tests {
             ),
             ("--net n --rules - --read a=b c=-", "standard input can be read once only"),
             ("--queue 1=a 2=b 1=c", "--queue 1 is given twice"),
-            ("--bpf lan=x.o", "--bpf takes xdp:DEV=FILE[:PROGRAM], not `lan=x.o`"),
-            ("--bpf xdp:lan=x.o:", "--bpf takes xdp:DEV=FILE[:PROGRAM], not `xdp:lan=x.o:`"),
+            (
+                "--bpf lan=x.o",
+                "--bpf takes HOOK[@PRIORITY][:DEV]=FILE[:PROGRAM], not `lan=x.o`: there is no hook `lan`",
+            ),
+            (
+                "--bpf xdp:lan=x.o:",
+                "--bpf takes HOOK[@PRIORITY][:DEV]=FILE[:PROGRAM], not `xdp:lan=x.o:`",
+            ),
             (
                 "--net n --rules r --read a=b --bpf-maps m",
                 "--bpf-elements and --bpf-maps are for --bpf",

@@ -9,9 +9,10 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use penstock_conntrack::Conntrack;
+use penstock_daemon::errln;
 use penstock_daemon::probe::{captured, number_of};
 use penstock_dataplane::{
-    DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
+    BpfFault, DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
 };
 use penstock_files::Access;
 use penstock_io::{CaptureWriter, LinkType};
@@ -394,5 +395,14 @@ impl Sink for Output<'_> {
         if self.lines.len() > TOGETHER {
             self.print_lines();
         }
+    }
+
+    fn bpf_fault(&mut self, fault: &BpfFault<'_>) {
+        let BpfFault { label, program, fault } = fault;
+        errln!("Warning: {label}: BPF program {}: {fault}", program.name());
+    }
+
+    fn bpf_printk(&mut self, line: &str) {
+        errln!("bpf_printk: {line}");
     }
 }

@@ -120,11 +120,96 @@ fn a_program_that_goes_wrong_drops_its_packets_and_says_so_once() {
     let warnings: Vec<&str> = told.lines().filter(|line| line.starts_with("Warning")).collect();
     assert_eq!(
         warnings,
-        ["Warning: --bpf xdp:lan: program bad: instruction 1 reads 4 bytes at 0x8"],
+        ["Warning: xdp lan: BPF program bad: instruction 1 reads 4 bytes at 0x8"],
         "{told}"
     );
     assert!(told.contains("2  dropped, as the program went wrong\n"), "{told}");
     assert_eq!(place.frames("out/wan.pcap"), []);
+}
+
+#[test]
+fn programs_run_at_hooks_of_netfilter_among_the_chains() {
+    let place = TestDir::new("bpf-hooks");
+    if !compile(&place, &example("hooks.c"), "x.o") {
+        return;
+    }
+    place.capture(
+        "lan.pcap",
+        LinkType::Ethernet,
+        &[(T, frame(53)), (T + 1, frame(54)), (T + 2, frame(55))],
+    );
+    place.write("elements", b"ports 3600 0000000000000000\n");
+    // Of equal priority the chain was registered later and runs first.
+    let rules = "table ip t {\n\
+                 chain early { type filter hook forward priority -60; counter; udp dport 55 drop; }\n\
+                 chain equal { type filter hook forward priority -50; counter; }\n\
+                 chain late { type filter hook forward priority -40; counter; }\n}\n";
+    place.write("hooks.nft", rules.as_bytes());
+    for engine in ["interpreter", "jit"] {
+        let out = place.run(&format!(
+            "--net net.ip --rules hooks.nft --engine {engine} --bpf forward@-50=x.o:judge \
+             ip:postrouting@100=x.o:netfilter --bpf-elements elements --bpf-maps maps \
+             --read lan=lan.pcap --summary-json summary.json"
+        ));
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let listing = text(&out.stdout);
+        let counts: Vec<&str> =
+            listing.matches("packets 3").chain(listing.matches("packets 2")).collect();
+        assert_eq!(counts, ["packets 3", "packets 2"], "{listing}");
+        assert!(listing.contains("packets 1 "), "{listing}");
+        let summary = text(&out.stderr);
+        let lines: Vec<&str> = summary
+            .lines()
+            .skip_while(|line| !line.starts_with("ip "))
+            .take_while(|line| !line.starts_with("transmitted"))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "ip forward -50          2",
+                "                      1  passed",
+                "                      1  dropped",
+                "ip6 forward -50          0",
+                "ip postrouting 100          1",
+                "                      1  passed",
+            ]
+        );
+        assert!(summary.contains("1  BPF program\n"), "{summary}");
+        let maps = std::fs::read_to_string(place.0.join("maps")).unwrap();
+        assert!(maps.contains("ports 3600 0100000000000000\n"), "{maps}");
+        assert!(maps.contains("seen 02000000 0200000000000000\n"), "{maps}");
+        assert!(maps.contains("seen 04000000 0100000000000000\n"), "{maps}");
+    }
+}
+
+#[test]
+fn programs_of_tc_run_before_ingress_and_after_egress() {
+    let place = TestDir::new("bpf-tc");
+    if !compile(&place, &example("hooks.c"), "x.o") {
+        return;
+    }
+    let frames = [(T, frame(53)), (T + 1, frame(9)), (T + 2, frame(11))];
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    let rules = "table netdev t {\n\
+                 chain in { type filter hook ingress device lan priority 0; meta mark 7 counter; }\n\
+                 chain out { type filter hook egress device wan priority 0; counter; }\n}\n";
+    place.write("tc.nft", rules.as_bytes());
+    for (hook, marked, left, lost) in [("tc-ingress:lan", 2, 2, 1), ("tc-egress:wan", 0, 2, 1)] {
+        let out = place.run(&format!(
+            "--net net.ip --rules tc.nft --write-dir out --bpf {hook}=x.o:tc --read lan=lan.pcap"
+        ));
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        let (listing, told) = (text(&out.stdout), text(&out.stderr));
+        assert!(listing.contains(&format!("0x00000007 counter packets {marked} ")), "{listing}");
+        assert!(told.contains(&format!("{lost}  tc filter\n")), "{told}");
+        let frames = place.frames("out/wan.pcap");
+        assert_eq!(frames.len(), left, "{hook}");
+        if hook == "tc-egress:wan" {
+            let mut other = forwarded(9);
+            other[5] ^= 0xff;
+            assert_eq!(frames, [(T, forwarded(53)), (T + 1, other)]);
+        }
+    }
 }
 
 #[test]
@@ -139,7 +224,7 @@ fn what_cannot_be_attached_is_refused() {
     for (options, message) in [
         ("--bpf xdp:lan=x.o:tc", "Error: --bpf: x.o: no such program among: block (section xdp)"),
         ("--bpf xdp:eth7=x.o", "Error: --bpf xdp:eth7: there is no such device"),
-        ("--bpf xdp:lan=x.o xdp:lan=x.o", "Error: --bpf xdp:lan is given twice"),
+        ("--bpf xdp:lan=x.o xdp:lan=x.o", "Error: --bpf xdp:lan: another program is there"),
         ("--bpf xdp:lan=rules.nft", "Error: --bpf: rules.nft: not an object of BPF programs"),
         ("--bpf xdp:lan=y.o", "Error: --bpf: y.o: No such file or directory (os error 2)"),
         (

@@ -42,6 +42,8 @@ pub enum Message {
     Datagrams(Vec<Datagram>),
     /// The server requests the contents of a file of the client.
     Read(String),
+    /// The server requests the contents of a file of the client that is no text.
+    ReadBytes(String),
     /// The server requests names that match a pattern.
     Glob(String),
     /// The server requests the output of a command.
@@ -133,6 +135,7 @@ impl Message {
             Message::Closed(port) => (b'C', port.to_le_bytes().to_vec()),
             Message::Datagrams(all) => (b'D', Datagram::bytes(all)),
             Message::Read(t) => (b'r', text(t)),
+            Message::ReadBytes(t) => (b'b', text(t)),
             Message::Glob(t) => (b'g', text(t)),
             Message::Exec(t) => (b'x', text(t)),
             Message::Resolve(t) => (b'h', text(t)),
@@ -168,6 +171,7 @@ impl Message {
             b'C' => Message::Closed(u32::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'D' => Message::Datagrams(Datagram::all(&bytes)?),
             b'r' => Message::Read(text(bytes)),
+            b'b' => Message::ReadBytes(text(bytes)),
             b'g' => Message::Glob(text(bytes)),
             b'x' => Message::Exec(text(bytes)),
             b'h' => Message::Resolve(text(bytes)),
@@ -195,6 +199,9 @@ pub fn write(to: &mut impl Write, message: &Message) -> io::Result<()> {
     to.flush()
 }
 
+/// Bytes of memory that are taken for the beginning of a message.
+const AT_ONCE: usize = 64 << 10;
+
 /// Receives a message of at most `limit` bytes.
 pub fn read(from: &mut impl Read, limit: usize) -> io::Result<Message> {
     let mut len = [0; 4];
@@ -205,9 +212,11 @@ pub fn read(from: &mut impl Read, limit: usize) -> io::Result<Message> {
     }
     // What is announced may never come: memory is taken as it does.
     let mut bytes = Vec::new();
-    from.take(len as u64).read_to_end(&mut bytes)?;
-    if bytes.len() != len {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    while bytes.len() < len {
+        let begin = bytes.len();
+        let more = (len - begin).min(begin.max(AT_ONCE));
+        bytes.resize(begin + more, 0);
+        from.read_exact(&mut bytes[begin..])?;
     }
     let kind = bytes.remove(0);
     Message::of(kind, bytes)
@@ -256,6 +265,7 @@ mod tests {
                     .to_vec(),
             ),
             Message::Read(text()),
+            Message::ReadBytes(text()),
             Message::Glob(text()),
             Message::Exec(text()),
             Message::Resolve(text()),

@@ -27,8 +27,8 @@ use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 use penstock_system::SystemNames;
 
 use crate::broadcast::Broadcast;
-use crate::connection_events::Watcher;
 use crate::devices::ports::WireShare;
+use crate::events::Watcher;
 use crate::host_sysctls::Values;
 use crate::loggers::Logger;
 use crate::probe::Probe;
@@ -83,8 +83,9 @@ pub(crate) enum Request {
     Queue(u16, Option<Program>),
     /// The program that listens to a queue wants something else of its packets.
     QueueWishes(u16, Wishes),
-    /// A program's answer to a packet of a queue, and the packet's new priority.
-    Answer(u16, Answer, Option<u32>),
+    /// Answers of programs to packets of queues, in their order, each with the number of the queue
+    /// and the packet's new priority.
+    Answers(Arc<[(u16, Answer, Option<u32>)]>),
     /// These get packets that rules log, and nobody else with a netfilter socket.
     Loggers(Arc<[Logger]>),
     /// One more capture.

@@ -33,8 +33,8 @@ use penstock_io::device::{BURST, Rx, wait};
 use penstock_net::Network;
 use penstock_print::show::status::{PortStatus, Status, WorkerStatus};
 
-use crate::connection_events::{Tellers, Watcher};
 use crate::devices::ports::{Held, WireShare};
+use crate::events::{Tellers, Watcher};
 use crate::queues::queue_answer;
 use crate::requests::Request;
 use crate::requests::inbox::Inbox;
@@ -375,11 +375,13 @@ impl Worker {
             }
             Request::QueueWishes(num, wishes) => self.sink.listeners.wish(num, wishes),
             Request::Loggers(loggers) => self.sink.loggers = loggers,
-            Request::Answer(num, answer, priority) => {
-                let verdict = QueueAnswer { priority, ..queue_answer(&answer) };
-                for id in self.sink.listeners.answered(num, &answer) {
-                    // A packet dropped since then needs no verdict.
-                    let _ = self.path.verdict(id, &verdict, now(), &mut self.sink);
+            Request::Answers(all) => {
+                for (num, answer, priority) in all.iter() {
+                    let verdict = QueueAnswer { priority: *priority, ..queue_answer(answer) };
+                    for id in self.sink.listeners.answered(*num, answer) {
+                        // A packet dropped since then needs no verdict.
+                        let _ = self.path.verdict(id, &verdict, now(), &mut self.sink);
+                    }
                 }
                 self.sink.flush();
             }
@@ -397,6 +399,7 @@ impl Worker {
     }
 
     fn set_watchers(&mut self, watchers: Arc<[Watcher]>) {
+        self.sink.watchers = watchers.clone();
         let observer = (!watchers.is_empty()).then(|| Box::new(Tellers(watchers)) as _);
         self.path.conntrack_mut().set_observer(observer);
     }

@@ -4,6 +4,7 @@
 //! list asks ([`Host`]).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use penstock_conntrack::Direction;
 use penstock_conntrack::status::SRC_NAT_DONE;
@@ -18,8 +19,8 @@ use penstock_program::env::{
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
 use penstock_program::image::{ChainIndex, CtObject, FlowtableIndex, LinkedVerdict, NewConnection};
 use penstock_program::osf::Fingerprints;
-use penstock_program::{Context, Env, Image, WorkerNumber};
-use penstock_wire::protocol;
+use penstock_program::{Context, Env, Image, State, WorkerNumber};
+use penstock_wire::{icmpv6, protocol};
 
 use crate::course::Course;
 use crate::hook_result::HookResult;
@@ -311,6 +312,15 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
         whole.finish_checksum();
         self.worker.reject(&whole, rejection, &site);
         self.worker.state.buffers.spare.push(whole);
+    }
+
+    fn quota_depleted(&mut self, quota: &Arc<State>) {
+        self.worker.sink.quota_depleted(quota);
+    }
+
+    fn bad_field6(&mut self, packet: &Packet, at: u32) {
+        let (kind, code) = (icmpv6::PARAMETER_PROBLEM, icmpv6::parameter_problem::HEADER_FIELD);
+        self.worker.icmp6_error(packet, kind, code, at);
     }
 
     fn dup(&mut self, packet: &Packet, gateway: Option<IpAddr>, device: Option<u32>) {

@@ -71,7 +71,10 @@ pub(super) fn diagnostic(
         if named && e.errno == Errno::Enoent { suggestion(subject, generation) } else { None };
     match near {
         Some(near) => Diagnostic::error(loc, format!("{text}; did you mean {near}?")),
-        None => Diagnostic::error(loc, format!("Could not process rule: {text}")),
+        None => {
+            let why = e.detail.as_deref().unwrap_or(text);
+            Diagnostic::error(loc, format!("Could not process rule: {why}"))
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! `NFT_MSG_*OBJ`.
 
-use penstock_program::expr::{Counter, Limit, ObjectType, Quota, Synproxy};
+use penstock_program::expr::{Connlimit, Counter, Limit, ObjectType, Quota, Synproxy};
 use penstock_ruleset::change::{Key, Mode};
 use penstock_ruleset::model::{Family, Object, ObjectValue, UserData};
 use penstock_ruleset::reset::{Reset, What};
@@ -35,6 +35,7 @@ fn write_value(to: &mut Writer, value: &ObjectValue) {
         ObjectValue::Counter(counter) => counter.write(to),
         ObjectValue::Quota(quota) => quota.write(to),
         ObjectValue::Limit(limit) => limit.write(to),
+        ObjectValue::Connlimit(limit) => limit.write(to),
         ObjectValue::Synproxy(synproxy) => synproxy.write(to),
         ObjectValue::SecMark(context) => to.string(NFTA_SECMARK_CTX, context),
         ObjectValue::Tunnel(tunnel) => tunnel::write(to, tunnel),
@@ -65,8 +66,7 @@ fn read_value(
         ObjectType::CtHelper => connection_object::read_helper(data, family)?,
         ObjectType::CtTimeout => connection_object::read_timeout(data, family)?,
         ObjectType::CtExpect => connection_object::read_expectation(data, family)?,
-        // No listing of the language has them.
-        ObjectType::Connlimit => return Err(Errno::Eopnotsupp.into()),
+        ObjectType::Connlimit => ObjectValue::Connlimit(stateful::<Connlimit>(data)?),
     })
 }
 
@@ -96,6 +96,20 @@ pub fn fill(
 ) {
     stamp.message(to, number, flags, Some(table.family), |to| {
         attributes(to, number, table, object, (uses, 0));
+    });
+}
+
+/// Tells that a quota is used up, at a time in nanoseconds (`nft_quota_obj_eval()`).
+pub fn tell_used_up(
+    to: &mut Writer,
+    generation: &Generation,
+    (table, object): (&Table, &Object),
+    now: u64,
+) {
+    let stamp = Stamp { sequence: 0, port: 0, generation: generation.id };
+    let seen = (Uses::of(table).object(object), now);
+    stamp.message(to, NFT_MSG_NEWOBJ, 0, Some(table.family), |to| {
+        attributes(to, NFT_MSG_NEWOBJ, table, object, seen);
     });
 }
 
