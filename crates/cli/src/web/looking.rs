@@ -30,15 +30,17 @@ const FRESH: Duration = Duration::from_millis(500);
 /// Flows that are shown.
 const FLOWS: usize = 25;
 
-/// Where the ruleset comes from.
-pub enum From {
+/// What the page is about.
+pub enum Subject {
+    /// The running dataplane.
     Dataplane,
+    /// The ruleset in this file.
     State(PathBuf),
 }
 
 /// What was seen, and what has to be known to see more.
 pub struct Looking {
-    from: From,
+    subject: Subject,
     /// The network that described packets are sent through, or why there is none.
     net: Result<Arc<Network>, String>,
     /// The ruleset that was read last, and its generation.
@@ -52,7 +54,7 @@ pub struct Looking {
 
 impl Looking {
     /// Reads the network. An error is one of a file that was named.
-    pub fn new(from: From, net: Option<PathBuf>) -> Result<Self, String> {
+    pub fn new(subject: Subject, net: Option<PathBuf>) -> Result<Self, String> {
         let net = match net {
             Some(file) => {
                 let name = file.display().to_string();
@@ -64,18 +66,18 @@ impl Looking {
             None => here(),
         };
         let looking = Looking {
-            from,
+            subject,
             net,
             read: None,
             drops: HashMap::new(),
             over_time: Timelines::default(),
             seen: None,
         };
-        match &looking.from {
-            From::State(file) => {
+        match &looking.subject {
+            Subject::State(file) => {
                 rules::restore(file, &|_| Ok(()), now())?;
             }
-            From::Dataplane => {}
+            Subject::Dataplane => {}
         }
         Ok(looking)
     }
@@ -100,7 +102,8 @@ impl Looking {
     /// A copy of the host as it is.
     pub fn host(&mut self) -> Result<Host, String> {
         let net = self.net.clone()?;
-        self.seen = None;
+        // Packets may have changed sets meanwhile.
+        (self.seen, self.read) = (None, None);
         self.look();
         if let Some((_, Err(message))) = &self.seen {
             return Err(message.clone());
@@ -113,12 +116,12 @@ impl Looking {
     fn look(&mut self) -> Report {
         let is_fresh = self.seen.as_ref().is_some_and(|(then, _)| then.elapsed() < FRESH);
         if !is_fresh {
-            let report = match &self.from {
-                From::State(file) => {
+            let report = match &self.subject {
+                Subject::State(file) => {
                     let file = file.clone();
                     self.of_file(&file)
                 }
-                From::Dataplane => self.of_dataplane(),
+                Subject::Dataplane => self.of_dataplane(),
             };
             self.seen = Some((Instant::now(), report));
         }

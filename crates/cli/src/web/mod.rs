@@ -24,7 +24,7 @@ use penstock_daemon::{errln, out};
 use crate::dataplane::connect;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::setup::{once, sentence};
-use looking::{From, Looking};
+use looking::{Looking, Subject};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -87,14 +87,14 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(options) => options,
         Err(status) => return status,
     };
-    let from = match &options.state {
-        Some(file) => From::State(file.clone()),
+    let subject = match &options.state {
+        Some(file) => Subject::State(file.clone()),
         None => match connect() {
-            Ok(_) => From::Dataplane,
+            Ok(_) => Subject::Dataplane,
             Err(status) => return status,
         },
     };
-    let served = Looking::new(from, options.net).and_then(|looking| {
+    let served = Looking::new(subject, options.net).and_then(|looking| {
         let address = options.listen.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
         serving::Server::new(address, looking)
     });
