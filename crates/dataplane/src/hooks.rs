@@ -15,10 +15,10 @@ use penstock_net::{Link, Network};
 use penstock_packet::Packet;
 use penstock_program::image::{ChainIndex, FlowtableIndex};
 use penstock_program::{Context, Hook};
+use penstock_ruleset::{Family, LoadedProgram};
 use penstock_ruleset::link::{Linked, LinkedBase, LinkedFlowtable};
 use penstock_ruleset::model::ChainType;
 use penstock_ruleset::needs::PerFamily;
-use penstock_ruleset::{Family, LoadedProgram};
 
 use crate::bpf::{BpfHook, BpfPrograms};
 use crate::settings::Settings;

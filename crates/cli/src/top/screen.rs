@@ -16,7 +16,7 @@ pub const KEYS: [(&str, &str); 12] = [
     ("Tab", "the next of them; Shift-Tab: the one before"),
     ("s S", "sort by the next column, by the one before"),
     ("r", "sort the other way round"),
-    ("/", "show only rows with a text; Enter ends it, Esc takes it away"),
+    ("/", "only rows with a text: Enter, or Esc for all"),
     ("j k", "a row down, up; also the arrows"),
     ("Space b", "a page down, up; also PgDn and PgUp"),
     ("g G", "the first row, the last row"),

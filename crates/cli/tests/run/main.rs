@@ -5,6 +5,7 @@
 mod against;
 mod bpf;
 mod documented;
+mod installing;
 mod learn;
 mod place;
 mod queue;
