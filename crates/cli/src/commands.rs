@@ -11,11 +11,11 @@ use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
     bench, bpf, capture, check, completion, confirm, down, draw, exec, monitor, net, nft, port,
-    run, show, table, test, top, trace, translate, up,
+    run, show, table, test, top, trace, translate, up, web,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 23] = [
+pub const COMMANDS: [Command; 24] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -160,6 +160,13 @@ pub const COMMANDS: [Command; 23] = [
         main: |args| top::main(args),
     },
     Command {
+        name: "web",
+        about: "serve a page about the dataplane to a browser on this machine",
+        sections: &web::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| web::main(args),
+    },
+    Command {
         name: "monitor",
         about: "print changes of the ruleset, or packet traces, as they happen",
         sections: &monitor::SECTIONS,
@@ -241,6 +248,7 @@ mod tests {
             ("check", include_str!("../../../man/penstock-check.8")),
             ("show", include_str!("../../../man/penstock-show.8")),
             ("capture", include_str!("../../../man/penstock-capture.8")),
+            ("web", include_str!("../../../man/penstock-web.8")),
             ("top", include_str!("../../../man/penstock-top.8")),
             ("exec", include_str!("../../../man/penstock-exec.1")),
             ("test", include_str!("../../../man/penstock-test.1")),

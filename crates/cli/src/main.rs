@@ -38,6 +38,7 @@ mod trace;
 mod tracer;
 mod translate;
 mod up;
+mod web;
 
 use std::process::ExitCode;
 
