@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, capture, completion, confirm, down, exec, monitor, net, nft, run, show, test, top,
-    trace, translate, up,
+    bench, bpf, capture, completion, confirm, down, draw, exec, monitor, net, nft, run, show, test,
+    top, trace, translate, up,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 17] = [
+pub const COMMANDS: [Command; 19] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -46,6 +46,13 @@ pub const COMMANDS: [Command; 17] = [
         sections: &test::options::SECTIONS,
         operands: Values::Files,
         main: |args| test::main(args),
+    },
+    Command {
+        name: "draw",
+        about: "draw hooks, chains and jumps of a ruleset as SVG",
+        sections: &draw::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| draw::main(args),
     },
     Command {
         name: "translate",
@@ -88,6 +95,13 @@ pub const COMMANDS: [Command; 17] = [
         sections: &down::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| down::main(args),
+    },
+    Command {
+        name: "bpf",
+        about: "attach BPF programs to hooks of the dataplane; list them and their maps",
+        sections: &bpf::SECTIONS,
+        operands: Values::OneOf(&bpf::WORDS),
+        main: |args| bpf::main(args),
     },
     Command {
         name: "bench",
@@ -134,7 +148,7 @@ pub const COMMANDS: [Command; 17] = [
     Command {
         name: "shell",
         about: "start a shell whose programs run as with exec",
-        sections: &exec::SECTIONS,
+        sections: &exec::SHELL_SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| exec::shell(args),
     },
@@ -189,6 +203,7 @@ mod tests {
             ("nft", include_str!("../../../man/penstock-nft.8")),
             ("run", include_str!("../../../man/penstock-run.1")),
             ("trace", include_str!("../../../man/penstock-trace.1")),
+            ("draw", include_str!("../../../man/penstock-draw.1")),
             ("translate", include_str!("../../../man/penstock-translate.1")),
             ("net", include_str!("../../../man/penstock-net.1")),
             ("bench", include_str!("../../../man/penstock-bench.1")),

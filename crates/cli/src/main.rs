@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod bench;
+mod bpf;
 mod capture;
 mod command;
 mod commands;
@@ -12,6 +13,7 @@ mod completion;
 mod confirm;
 mod dataplane;
 mod down;
+mod draw;
 mod exec;
 mod input;
 mod learn;

@@ -68,6 +68,7 @@
 
 mod addresses;
 mod adjacencies;
+mod bpf;
 mod bridge;
 mod chain_offload;
 mod code;
@@ -110,6 +111,9 @@ mod tunnels;
 mod ways;
 mod worker;
 
+pub use bpf::{
+    BpfAttachError, BpfAttachment, BpfDifference, BpfFault, BpfHook, BpfPrograms, BpfRules,
+};
 pub use chain_offload::{OffloadedChain, can_run_chains};
 pub use code::Engine;
 pub use dataplane::Dataplane;

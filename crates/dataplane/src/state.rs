@@ -14,6 +14,7 @@ use penstock_program::osf::Fingerprints;
 use penstock_random::Random;
 
 use crate::adjacencies::Forwarding;
+use crate::bpf::Bpf;
 use crate::bridge::{Bridges, SharedBridges};
 use crate::connections::Policies;
 use crate::connlimit::Connlimit;
@@ -61,6 +62,8 @@ pub(crate) struct State {
     pub(crate) ipsec: Option<Box<Ipsec>>,
     /// Traffic control, where there is any.
     pub(crate) tc: Option<Box<Tc>>,
+    /// BPF programs on devices, and what all programs run with.
+    pub(crate) bpf: Bpf,
     /// Devices that are listened to.
     pub(crate) taps: Taps,
     /// Forwarding tables, and what rules ask about ports.
@@ -206,6 +209,7 @@ impl State {
             fragments: FragmentTables::default(),
             ipsec: Ipsec::new(net, None),
             tc: None,
+            bpf: Bpf::default(),
             taps: Taps::default(),
             bridges: shared_bridges.of(net),
             shared_bridges,

@@ -133,12 +133,6 @@ impl Conntrack {
                 self.kill(n);
                 None
             }
-            tracker::Verdict::Drop => {
-                self.leave(n);
-                self.statistics.drop += 1;
-                self.statistics.invalid += 1;
-                Some((Ct::default(), Verdict::Drop))
-            }
             tracker::Verdict::OutOfStep => {
                 self.set_timeout(n, outcome.timeout);
                 self.leave(n);
@@ -278,6 +272,9 @@ impl Conntrack {
         }
         if t.helper != 0 {
             self.set_helper(n, t.helper);
+        }
+        if let Some(masks) = t.events {
+            self.set_event_masks(n, masks);
         }
     }
 }

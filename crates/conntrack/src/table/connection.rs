@@ -119,6 +119,11 @@ impl<'a> Connection<'a> {
         self.table.extra(self.n).map_or(0, |x| x.children)
     }
 
+    /// Which of its events are reported (`ct event`): bits of [`event`].
+    pub fn asked_events(&self) -> u16 {
+        self.table.asked_events(self.n)
+    }
+
     /// How it is translated, if another connection expected it and that one is translated.
     pub fn follow(&self) -> Option<Follow> {
         self.table.extra(self.n)?.follow.as_deref().copied()

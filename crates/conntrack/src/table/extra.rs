@@ -30,8 +30,8 @@ pub(crate) struct Extra {
     pub expects: ExpectList,
     /// How it is translated, if its master is.
     pub follow: Option<Box<Follow>>,
-    /// Which events are reported; `None` for all.
-    pub event_mask: Option<u16>,
+    /// Events that are not reported: of the connection, and of its expectations.
+    pub silent: [u16; 2],
     /// Tuples that it entered into the [`SourceKeys`](super::keys::SourceKeys), by direction.
     pub keyed: Option<Box<[Option<Tuple>; 2]>>,
     /// SYN proxy holds it open.

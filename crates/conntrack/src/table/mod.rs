@@ -166,11 +166,14 @@ impl Conntrack {
         &self.settings
     }
 
-    /// Changes settings. A new number of buckets, or of connections at most, makes a new hash table
-    /// at once; connections for which a smaller one has no room end.
+    /// Changes settings. A new number of buckets makes a new hash table at once; connections for
+    /// which a smaller one has no room end. More connections at most make a larger one. Fewer leave
+    /// it as it is, and no connection ends, as in the kernel.
     pub fn set_settings(&mut self, settings: Settings) {
-        let resize =
-            settings.buckets != self.settings.buckets || settings.max() != self.settings.max();
+        let resize = match (settings.buckets, self.settings.buckets) {
+            (None, None) => settings.max() > self.settings.max(),
+            (now, before) => now != before,
+        };
         self.settings = settings;
         if !resize {
             return;

@@ -296,6 +296,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                 Stage::Defrag | Stage::Conntrack | Stage::Confirm => {}
                 Stage::Flowtable(_) => return Err(Refusal("flowtable").into()),
                 Stage::Synproxy => return Err(Refusal("synproxy").into()),
+                Stage::Program(_) => return Err(Refusal("bpf program").into()),
                 Stage::BridgeConntrack
                 | Stage::BridgeInput
                 | Stage::BridgeConfirm

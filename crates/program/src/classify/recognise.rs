@@ -56,7 +56,7 @@ impl Metadata {
     /// Where byte `i` of the register is.
     pub fn place(self, i: usize) -> usize {
         let reversed = match self {
-            Metadata::Meta(key) => in_host_order(key),
+            Metadata::Meta(key) => key.is_in_host_order() && cfg!(target_endian = "little"),
             Metadata::CtState | Metadata::CtMark => cfg!(target_endian = "little"),
         };
         if reversed { self.width() - 1 - i } else { i }
@@ -116,21 +116,6 @@ enum Byte {
         mask: u8,
         xor: u8,
     },
-}
-
-/// Whether a key's register holds a number of the host's byte order.
-fn in_host_order(key: MetaKey) -> bool {
-    use MetaKey::*;
-    match key {
-        Len | Priority | Mark | Iif | Oif | SkUid | SkGid | RtClassid | SecMark | Cpu
-        | IifGroup | OifGroup | Cgroup | Prandom | TimeHour | Sdif | IifType | OifType
-        | BriIifPvid | TimeNs => {
-            cfg!(target_endian = "little")
-        }
-        NfTrace | NfProto | L4Proto | PktType | SecPath | TimeDay | BriBroute | Protocol
-        | BriIifVproto | IifName | OifName | BriIifName | BriOifName | IifKind | OifKind
-        | SdifName | BriIifHwAddr => false,
-    }
 }
 
 struct Walk {

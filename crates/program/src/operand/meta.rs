@@ -136,6 +136,19 @@ impl MetaKey {
         matches!(self, Mark | Priority | SecMark | NfTrace | PktType | BriBroute)
     }
 
+    /// Whether the register holds a number in the host's byte order.
+    pub fn is_in_host_order(self) -> bool {
+        use MetaKey::*;
+        match self {
+            Len | Priority | Mark | Iif | Oif | SkUid | SkGid | RtClassid | SecMark | Cpu
+            | IifGroup | OifGroup | Cgroup | Prandom | TimeHour | Sdif | IifType | OifType
+            | BriIifPvid | TimeNs => true,
+            NfTrace | NfProto | L4Proto | PktType | SecPath | TimeDay | BriBroute | Protocol
+            | BriIifVproto | IifName | OifName | BriIifName | BriOifName | IifKind | OifKind
+            | SdifName | BriIifHwAddr => false,
+        }
+    }
+
     /// Bytes in the register.
     pub fn width(self) -> u32 {
         use MetaKey::*;

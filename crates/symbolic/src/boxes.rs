@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Regions in terms of values: a few wide boxes, each a set of values for some fields.
+//!
+//! A box grows from one packet: a field that makes no difference is let go, and of the others all
+//! values are taken for which the box stays in the region. Impossible packets count as part of
+//! every region, so that a box need not go around them.
+
+use crate::diagram::{Decided, Region};
+use crate::field::{Base, Field};
+use crate::layout;
+use crate::universe::Universe;
+
+/// Fields that are one number for people: an address of four bytes, a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The fields, most significant first.
+    pub fields: Vec<Field>,
+    /// Their variables, most significant first.
+    pub variables: Vec<u32>,
+}
+
+/// Values of a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// In one of these intervals, which ascend; first and last.
+    In(Vec<(u128, u128)>),
+    /// In none of these intervals.
+    NotIn(Vec<(u128, u128)>),
+    /// Under the mask it has the value, in one of the pairs.
+    Masked(Vec<(u128, u128)>),
+    /// Too many to tell.
+    Some,
+}
+
+/// Packets that have values for some parts, and anything else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PacketBox {
+    /// The parts that matter, the important ones first.
+    pub parts: Vec<(Part, Values)>,
+}
+
+/// Intervals of a part beyond which it is told otherwise.
+const INTERVALS: usize = 24;
+
+/// Boxes that together are a region; the flag says whether there are more.
+pub(crate) fn cover(
+    universe: &Universe,
+    region: &Region,
+    possible: &Region,
+    most: usize,
+) -> Decided<(Vec<PacketBox>, bool)> {
+    let d = &universe.diagrams;
+    let outside = d.minus(possible, region)?;
+    let mut rest = d.and(region, possible)?;
+    let mut boxes = Vec::new();
+    while let Some(point) = d.packet_of(&rest) {
+        d.check_time()?;
+        if boxes.len() == most {
+            return Ok((boxes, true));
+        }
+        let (one, taken) = grow(universe, &point, &outside, possible)?;
+        rest = d.minus(&rest, &taken)?;
+        boxes.push(one);
+    }
+    // What later boxes cover altogether is not told.
+    Ok((boxes, false))
+}
+
+/// The parts of a universe, for packets like this one: what is dropped first comes first.
+fn parts(universe: &Universe, point: &[bool]) -> Vec<Part> {
+    let mut all: Vec<Part> = Vec::new();
+    for field in universe.fields() {
+        let whole = match field {
+            Field::Header { base, at } => layout::span(universe, point, *base, *at),
+            _ => None,
+        };
+        let fields: Vec<Field> = match (field, whole) {
+            (Field::Header { base, .. }, Some((first, len))) => (first..first + len)
+                .map(|at| Field::Header { base: *base, at })
+                .filter(|field| universe.has(*field))
+                .collect(),
+            _ => vec![*field],
+        };
+        if fields.first() != Some(field) {
+            continue;
+        }
+        let variables =
+            fields.iter().flat_map(|field| universe.variables(*field)).copied().collect();
+        all.push(Part { fields, variables });
+    }
+    all.sort_by_key(|part| std::cmp::Reverse(interest(part)));
+    all
+}
+
+/// What people look at first has the least number.
+fn interest(part: &Part) -> u32 {
+    use penstock_program::expr::MetaKey;
+    match part.fields[0] {
+        Field::Meta(MetaKey::IifName | MetaKey::Iif) => 1,
+        Field::Meta(MetaKey::OifName | MetaKey::Oif) => 2,
+        Field::CtState => 3,
+        Field::Meta(MetaKey::NfProto) => 4,
+        Field::Meta(MetaKey::Protocol) => 5,
+        Field::Header { base: Base::Network, at: 12 | 8 } => 6,
+        Field::Header { base: Base::Network, at: 16 | 24 } => 7,
+        Field::Meta(MetaKey::L4Proto) => 8,
+        Field::Header { base: Base::Transport, at: 2 } => 9,
+        Field::Header { base: Base::Transport, at: 0 } => 10,
+        Field::Header { base: Base::Link, at } => 20 + u32::from(at),
+        Field::Header { base: Base::Network, at } => 100 + u32::from(at),
+        Field::Header { base: Base::Transport, at } => 1000 + u32::from(at),
+        Field::Header { base: Base::Inner | Base::Tunnel, at } => 70_000 + u32::from(at),
+        Field::Meta(key) => 200_000 + key as u32,
+        Field::Ct(key, _) => 200_100 + key as u32,
+        Field::Answer { .. } | Field::Answers(_) => 200_200,
+        Field::Input(_) => 200_300,
+        Field::HasMeta(_) | Field::HasCt(..) | Field::CtBefore | Field::Untranslated => 200_400,
+        Field::Present { .. } | Field::Transport | Field::LaterFragment => 200_500,
+        Field::Done(_) => 200_600,
+    }
+}
+
+/// The widest box around a packet that has nothing from outside, and its region.
+fn grow(
+    universe: &Universe,
+    point: &[bool],
+    outside: &Region,
+    possible: &Region,
+) -> Decided<(PacketBox, Region)> {
+    let d = &universe.diagrams;
+    let parts = parts(universe, point);
+    let mut sides: Vec<Option<Region>> = Vec::new();
+    for part in &parts {
+        let mut region = d.all();
+        for number in part.variables.iter().rev() {
+            let value = d.variable(*number, point[*number as usize])?;
+            region = d.and(&value, &region)?;
+        }
+        sides.push(Some(region));
+    }
+    // What is outside and agrees with the box in all parts but one shrinks as parts are settled,
+    // so products are built up from the end.
+    let product = |sides: &[Option<Region>], without: usize| -> Decided<Region> {
+        let mut region = outside.clone();
+        for (i, side) in sides.iter().enumerate().rev() {
+            if let (true, Some(side)) = (i != without, side) {
+                region = d.and(&region, side)?;
+            }
+        }
+        Ok(region)
+    };
+    for i in 0..parts.len() {
+        if product(&sides, i)?.is_none() {
+            sides[i] = None;
+        }
+    }
+    let mut kept = Vec::new();
+    for (i, part) in parts.iter().enumerate() {
+        if sides[i].is_none() {
+            continue;
+        }
+        let clash = product(&sides, i)?;
+        let others = (0..d.variables()).filter(|number| !part.variables.contains(number));
+        let others: Vec<u32> = others.collect();
+        let wrong = d.whatever(&clash, others.iter().copied())?;
+        let right = d.not(&wrong)?;
+        let valid = d.whatever(possible, others.into_iter())?;
+        sides[i] = Some(right.clone());
+        kept.push((part.clone(), told(universe, part, &right, &valid)?));
+    }
+    let mut region = d.all();
+    for side in sides.iter().flatten() {
+        region = d.and(&region, side)?;
+    }
+    kept.reverse();
+    Ok((PacketBox { parts: kept }, region))
+}
+
+/// Values of a part: the shortest way to tell them, where values that cannot be may count as any.
+fn told(universe: &Universe, part: &Part, right: &Region, valid: &Region) -> Decided<Values> {
+    let d = &universe.diagrams;
+    let least = d.and(right, valid)?;
+    let most = d.or(right, &d.not(valid)?)?;
+    let (other_least, other_most) = (d.not(&most)?, d.not(&least)?);
+    let listed = |region: &Region| intervals(universe, part, region, INTERVALS);
+    let mut best: Option<Values> = None;
+    let count = |values: &Values| match values {
+        Values::In(all) => all.len() * 4,
+        // Only if it is clearly shorter.
+        Values::NotIn(all) => all.len() * 4 + 2,
+        Values::Masked(all) => all.len() * 4 + 3,
+        Values::Some => usize::MAX,
+    };
+    let candidates = [
+        listed(&least).map(Values::In),
+        listed(&most).map(Values::In),
+        listed(&other_least).map(Values::NotIn),
+        listed(&other_most).map(Values::NotIn),
+        masked(universe, part, &least).map(Values::Masked),
+        masked(universe, part, &most).map(Values::Masked),
+    ];
+    for candidate in candidates.into_iter().flatten() {
+        if best.as_ref().is_none_or(|best| count(&candidate) < count(best)) {
+            best = Some(candidate);
+        }
+    }
+    Ok(best.unwrap_or(Values::Some))
+}
+
+/// Intervals of a part's values in a region; `None` if there are more than so many.
+fn intervals(
+    universe: &Universe,
+    part: &Part,
+    region: &Region,
+    most: usize,
+) -> Option<Vec<(u128, u128)>> {
+    fn descend(
+        universe: &Universe,
+        variables: &[u32],
+        region: &Region,
+        value: u128,
+        out: &mut Vec<(u128, u128)>,
+        most: usize,
+    ) -> Option<()> {
+        if region.is_none() {
+            return Some(());
+        }
+        let free = variables.len() as u32;
+        if region.is_all() || free == 0 {
+            let shifted = |value: u128| value.checked_shl(free).unwrap_or(0);
+            let ones = 1u128.checked_shl(free).unwrap_or(0).wrapping_sub(1);
+            let (first, last) = (shifted(value), shifted(value) | ones);
+            if let Some((_, end)) = out.last_mut()
+                && end.checked_add(1) == Some(first)
+            {
+                *end = last;
+                return Some(());
+            }
+            out.push((first, last));
+            return (out.len() <= most).then_some(());
+        }
+        let (variable, low, high) = universe.diagrams.split(region)?;
+        let (low, high) =
+            if variable == variables[0] { (low, high) } else { (region.clone(), region.clone()) };
+        descend(universe, &variables[1..], &low, value << 1, out, most)?;
+        descend(universe, &variables[1..], &high, value << 1 | 1, out, most)
+    }
+    if part.variables.len() > 128 || !part.variables.is_sorted() {
+        return None;
+    }
+    let mut out = Vec::new();
+    descend(universe, &part.variables, region, 0, &mut out, most)?;
+    Some(out)
+}
+
+/// Values under masks: the paths of the region's diagram; `None` if there are many.
+fn masked(universe: &Universe, part: &Part, region: &Region) -> Option<Vec<(u128, u128)>> {
+    fn descend(
+        universe: &Universe,
+        part: &Part,
+        region: &Region,
+        mask: u128,
+        value: u128,
+        out: &mut Vec<(u128, u128)>,
+    ) -> Option<()> {
+        if region.is_none() {
+            return Some(());
+        }
+        if region.is_all() {
+            out.push((mask, value));
+            return (out.len() <= INTERVALS).then_some(());
+        }
+        let (variable, low, high) = universe.diagrams.split(region)?;
+        let at = part.variables.iter().position(|number| *number == variable)?;
+        let bit = 1u128 << (part.variables.len() - 1 - at);
+        descend(universe, part, &low, mask | bit, value, out)?;
+        descend(universe, part, &high, mask | bit, value | bit, out)
+    }
+    if part.variables.len() > 128 {
+        return None;
+    }
+    let mut out = Vec::new();
+    descend(universe, part, region, 0, 0, &mut out)?;
+    Some(out)
+}

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Chains over sets of packets: from the packets that enter a hook to what becomes of each.
+//!
+//! A rule splits the packets that reach it into those that it decides and those that go on; the
+//! rules of a chain run one after the other as in the interpreter, each with what is left. A chain
+//! that is called runs with the packets that jump to it, and gives those back that it does not
+//! decide.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use penstock_program::expr::{MetaKey, RejectType};
+use penstock_program::image::{ChainIndex, Image, LinkedVerdict, RuleIndex};
+use penstock_program::interp::JUMP_STACK;
+use penstock_program::{ChainType, DynamicSet, Family, Hook};
+
+use crate::bits::Bit;
+use crate::diagram::{Decided, Region, Undecided};
+use crate::field::Field;
+use crate::machine::Machine;
+use crate::meaning::{At, Meaning, RuleEnd, Unable, asks};
+use crate::universe::Universe;
+
+/// A base chain to evaluate.
+#[derive(Clone, Copy, Debug)]
+pub struct Base {
+    /// Which.
+    pub chain: ChainIndex,
+    /// Its type.
+    pub kind: ChainType,
+    /// Its priority.
+    pub priority: i32,
+}
+
+/// A linked ruleset, and which of its chains are looked at.
+pub struct Program<'a> {
+    /// The ruleset.
+    pub image: &'a Image,
+    /// Base chains of one hook, in the order in which packets pass them; or one chain.
+    pub bases: Vec<Base>,
+    /// Numbers of rules, in the order of the image: equal in two rulesets where the rules are.
+    pub numbers: Vec<u32>,
+    /// Numbers of sets that packets change, equal in two rulesets where the sets are: by address.
+    pub sets: HashMap<usize, u32>,
+    /// Elements of those are taken as they are listed, in place of anything.
+    pub listed: bool,
+    /// Time for elements that expire, in nanoseconds since the epoch.
+    pub now: u64,
+}
+
+/// The number of a set by its address.
+pub fn set_address(set: &Arc<DynamicSet>) -> usize {
+    Arc::as_ptr(set) as usize
+}
+
+/// What becomes of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum End {
+    /// They pass.
+    Accept,
+    /// They are dropped.
+    Drop,
+    /// They are dropped and answered.
+    Reject(RejectType, u8),
+    /// They are sent elsewhere.
+    Stolen,
+    /// A listener gets them.
+    Queue {
+        /// One of so many, from the first on.
+        total: u16,
+        /// Without a listener they pass.
+        bypass: bool,
+    },
+}
+
+/// Packets of which the same rule has decided.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The packets.
+    pub region: Region,
+    /// What becomes of them.
+    pub end: End,
+    /// The rule; `None` for a policy.
+    pub rule: Option<RuleIndex>,
+    /// The base chain.
+    pub base: ChainIndex,
+}
+
+/// What becomes of all packets.
+pub struct Evaluated {
+    /// Apart from each other, and together all that were evaluated.
+    pub decisions: Vec<Decision>,
+    /// Values of fields at the end, where rules write them.
+    pub written: HashMap<Field, Vec<Bit>>,
+    /// Packets that reach each rule, where that was asked for: in the order of the image.
+    pub reached: Vec<(RuleIndex, Region)>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// A limit was reached.
+    Undecided {
+        /// Which.
+        limit: Undecided,
+        /// Rules that were evaluated until then, of all.
+        done: (usize, usize),
+    },
+    /// A rule has no symbolic meaning yet.
+    NoMeaning {
+        /// The rule.
+        rule: RuleIndex,
+        /// Why not.
+        reason: &'static str,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Undecided { limit, done: (done, all) } => {
+                write!(f, "undecided after {done} of {all} rules: {limit}")
+            }
+            Failure::NoMeaning { reason, .. } => write!(f, "it cannot be evaluated: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Rules that can be reached from base chains, each once, in the order of the image.
+pub fn reachable(program: &Program<'_>) -> Vec<RuleIndex> {
+    let image = program.image;
+    let mut seen = vec![false; image.chains.len()];
+    let mut open: Vec<ChainIndex> = program.bases.iter().map(|base| base.chain).collect();
+    while let Some(chain) = open.pop() {
+        let Some(known) = seen.get_mut(chain.0 as usize) else { continue };
+        if std::mem::replace(known, true) {
+            continue;
+        }
+        let Some(linked) = image.chain(chain) else { continue };
+        for rule in image.rules_of(linked) {
+            let ops = image.ops.get(rule.first as usize..rule.end as usize).unwrap_or(&[]);
+            open.extend(ops.iter().flat_map(|op| op.targets()).map(|(chain, _)| chain));
+        }
+    }
+    let chains = image.chains.iter().zip(seen).filter(|(_, seen)| *seen);
+    let mut all: Vec<RuleIndex> =
+        chains.flat_map(|(chain, _)| chain.first..chain.end).map(RuleIndex).collect();
+    all.sort_unstable();
+    all
+}
+
+/// Fields that rules ask, for [`Universe::new`].
+pub fn asked(program: &Program<'_>) -> Vec<Field> {
+    let mut all = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for rule in reachable(program) {
+        for op in ops_of(program.image, rule) {
+            asks(op, &mut |field| {
+                if seen.insert(field) {
+                    all.push(field);
+                }
+            });
+        }
+    }
+    all
+}
+
+/// Operations of a rule.
+pub(crate) fn ops_of(image: &Image, rule: RuleIndex) -> &[penstock_program::op::Op] {
+    let linked = image.rules.get(rule.0 as usize);
+    let range = linked.map(|rule| rule.first as usize..rule.end as usize);
+    range.and_then(|range| image.ops.get(range)).unwrap_or(&[])
+}
+
+/// `NF_IP_PRI_CONNTRACK`.
+const CONNTRACK: i32 = -200;
+
+/// Whether a base chain runs before connection tracking.
+pub(crate) fn before_tracking(hook: Hook, priority: i32) -> bool {
+    match hook {
+        Hook::Prerouting | Hook::Output => priority <= CONNTRACK,
+        Hook::Ingress => true,
+        Hook::Input | Hook::Forward | Hook::Postrouting | Hook::Egress => false,
+    }
+}
+
+/// Evaluates base chains over the packets of a region.
+///
+/// # Errors
+/// A limit, or a rule that has no symbolic meaning.
+pub fn evaluate(
+    universe: &mut Universe,
+    program: &Program<'_>,
+    enter: &Region,
+) -> Result<Evaluated, Failure> {
+    let mut walk = Walk::new(universe, program);
+    walk.hook(enter)?;
+    Ok(Evaluated { decisions: walk.decisions, written: walk.machine.writes, reached: walk.reached })
+}
+
+/// As [`evaluate`], and notes which packets reach each rule.
+///
+/// # Errors
+/// A limit, or a rule that has no symbolic meaning.
+pub fn evaluate_reach(
+    universe: &mut Universe,
+    program: &Program<'_>,
+    enter: &Region,
+) -> Result<Evaluated, Failure> {
+    let mut walk = Walk::new(universe, program);
+    walk.notes_reach = true;
+    walk.hook(enter)?;
+    Ok(Evaluated { decisions: walk.decisions, written: walk.machine.writes, reached: walk.reached })
+}
+
+/// Packets for which a rule may do something, whatever rules before it have written: those that
+/// reach its first operation that is more than a look.
+///
+/// # Errors
+/// A limit, or that the rule has no symbolic meaning.
+pub fn matching(
+    universe: &mut Universe,
+    program: &Program<'_>,
+    rule: RuleIndex,
+    before_tracking: bool,
+) -> Result<Region, Failure> {
+    let mut walk = Walk::new(universe, program);
+    walk.before_tracking = before_tracking;
+    walk.matching(rule)
+}
+
+struct Walk<'a, 'p> {
+    universe: &'a mut Universe,
+    program: &'a Program<'p>,
+    machine: Machine,
+    decisions: Vec<Decision>,
+    base: ChainIndex,
+    before_tracking: bool,
+    notes_reach: bool,
+    reached: Vec<(RuleIndex, Region)>,
+    /// Rules that were evaluated, and all.
+    done: (usize, usize),
+}
+
+impl<'a, 'p> Walk<'a, 'p> {
+    fn new(universe: &'a mut Universe, program: &'a Program<'p>) -> Self {
+        let all = program.image.rules.len();
+        Walk {
+            universe,
+            program,
+            machine: Machine::new(),
+            decisions: Vec::new(),
+            base: ChainIndex(0),
+            before_tracking: false,
+            notes_reach: false,
+            reached: Vec::new(),
+            done: (0, all),
+        }
+    }
+
+    fn limit<T>(&self, answer: Decided<T>) -> Result<T, Failure> {
+        answer.map_err(|limit| Failure::Undecided { limit, done: self.done })
+    }
+
+    /// All base chains; those that pass one go on with the next.
+    fn hook(&mut self, enter: &Region) -> Result<(), Failure> {
+        let mut reach = enter.clone();
+        for (i, base) in self.program.bases.iter().enumerate() {
+            let hook = self.universe.place.hook;
+            self.base = base.chain;
+            self.before_tracking = before_tracking(hook, base.priority);
+            let mut around = self.universe.diagrams.none();
+            if base.kind == ChainType::Nat {
+                // The first packets of connections that no rule has translated yet.
+                let wanted = self.universe.holds(Field::Untranslated);
+                let wanted = self.limit(wanted)?;
+                let done = self.machine.field(self.universe, Field::Done(crate::field::Done::Nat));
+                let done = self.limit(done)?;
+                let mut wanted = self.limit(self.universe.diagrams.and(&reach, &wanted))?;
+                for bit in done {
+                    let bit = bit.region(&self.universe.diagrams);
+                    wanted = self.limit(self.universe.diagrams.minus(&wanted, &bit))?;
+                }
+                around = self.limit(self.universe.diagrams.minus(&reach, &wanted))?;
+                reach = wanted;
+            }
+            let first = self.decisions.len();
+            let rest = self.chain(base.chain, reach.clone(), 0)?;
+            let policy = self.program.image.chain(base.chain).and_then(|c| c.policy_accept);
+            let end = if policy == Some(false) { End::Drop } else { End::Accept };
+            self.decide(rest, end, None);
+            if i + 1 == self.program.bases.len() {
+                self.decide(around, End::Accept, None);
+                break;
+            }
+            // What is accepted goes on; what is not is decided.
+            let mut on = vec![around];
+            let new = self.decisions.split_off(first);
+            for decision in new {
+                match decision.end {
+                    End::Accept => on.push(decision.region),
+                    _ => self.decisions.push(decision),
+                }
+            }
+            reach = self.limit(self.universe.diagrams.union(&on))?;
+        }
+        if self.program.bases.is_empty() {
+            self.decide(reach, End::Accept, None);
+        }
+        Ok(())
+    }
+
+    fn decide(&mut self, region: Region, end: End, rule: Option<RuleIndex>) {
+        if !region.is_none() {
+            let base = self.base;
+            self.decisions.push(Decision { region, end, rule, base });
+        }
+    }
+
+    /// Packets that come to the end of a chain.
+    fn chain(&mut self, chain: ChainIndex, enter: Region, depth: usize) -> Result<Region, Failure> {
+        let image = self.program.image;
+        let Some(linked) = image.chain(chain) else { return Ok(enter) };
+        let mut reach = enter;
+        let mut ended = vec![];
+        for rule in (linked.first..linked.end).map(RuleIndex) {
+            if reach.is_none() {
+                break;
+            }
+            self.limit(self.universe.diagrams.check_time())?;
+            if self.notes_reach {
+                self.reached.push((rule, reach.clone()));
+            }
+            let ends = self.rule(rule, reach.clone())?;
+            for (region, end) in ends {
+                if region.is_none() {
+                    continue;
+                }
+                if !matches!(end, RuleEnd::Verdict(LinkedVerdict::Continue | LinkedVerdict::Break))
+                {
+                    reach = self.limit(self.universe.diagrams.minus(&reach, &region))?;
+                }
+                match end {
+                    RuleEnd::Verdict(verdict) => match verdict {
+                        LinkedVerdict::Accept => self.decide(region, End::Accept, Some(rule)),
+                        LinkedVerdict::Drop => self.decide(region, End::Drop, Some(rule)),
+                        LinkedVerdict::Queue { num, bypass } => {
+                            let done = crate::field::Done::Queue;
+                            let noted = self.machine.done(self.universe, &region, done, num.into());
+                            self.limit(noted)?;
+                            self.decide(region, End::Queue { total: 1, bypass }, Some(rule));
+                        }
+                        LinkedVerdict::Continue | LinkedVerdict::Break => {}
+                        LinkedVerdict::Return => ended.push(region),
+                        LinkedVerdict::Jump(_) if depth >= JUMP_STACK => {
+                            self.decide(region, End::Drop, Some(rule));
+                        }
+                        LinkedVerdict::Jump(target) => {
+                            let back = self.chain(target, region, depth + 1)?;
+                            reach = self.limit(self.universe.diagrams.or(&reach, &back))?;
+                        }
+                        LinkedVerdict::Goto(target) => {
+                            ended.push(self.chain(target, region, depth)?);
+                        }
+                    },
+                    RuleEnd::Reject(kind, code) => {
+                        self.decide(region, End::Reject(kind, code), Some(rule));
+                    }
+                    RuleEnd::Stolen => self.decide(region, End::Stolen, Some(rule)),
+                    RuleEnd::Queue { total, bypass } => {
+                        self.decide(region, End::Queue { total, bypass }, Some(rule));
+                    }
+                }
+            }
+            self.done.0 += 1;
+        }
+        ended.push(reach);
+        self.limit(self.universe.diagrams.union(&ended))
+    }
+
+    /// Runs a rule: which packets end it, and how.
+    fn rule(&mut self, rule: RuleIndex, reach: Region) -> Result<Vec<(Region, RuleEnd)>, Failure> {
+        let mut ends = Vec::new();
+        let mut live = reach;
+        for (number, op) in ops_of(self.program.image, rule).iter().enumerate() {
+            if live.is_none() {
+                break;
+            }
+            let follows = self.operation(rule, number, op, live)?;
+            ends.extend(follows.ends);
+            match follows.next {
+                Some(next) => live = next,
+                None => break,
+            }
+        }
+        Ok(ends)
+    }
+
+    fn operation(
+        &mut self,
+        rule: RuleIndex,
+        number: usize,
+        op: &penstock_program::op::Op,
+        live: Region,
+    ) -> Result<crate::meaning::Follows, Failure> {
+        let program = self.program;
+        let image = program.image;
+        let family = image
+            .rule_name(rule)
+            .and_then(|name| image.table_of(name.chain))
+            .map_or(Family::Inet, |table| table.family);
+        let at = At {
+            rule: program.numbers.get(rule.0 as usize).copied().unwrap_or(rule.0),
+            op: number as u16,
+            family,
+            before_tracking: self.before_tracking,
+            now: program.now,
+        };
+        let set_number = |set: &Arc<DynamicSet>| {
+            program.sets.get(&set_address(set)).copied().unwrap_or(u32::MAX)
+        };
+        let mut meaning = Meaning {
+            universe: self.universe,
+            machine: &mut self.machine,
+            at,
+            set_number: &set_number,
+            listed: program.listed,
+        };
+        meaning.of(op, live).map_err(|unable| match unable {
+            Unable::Undecided(limit) => Failure::Undecided { limit, done: self.done },
+            Unable::NoMeaning(reason) => Failure::NoMeaning { rule, reason },
+        })
+    }
+
+    fn matching(&mut self, rule: RuleIndex) -> Result<Region, Failure> {
+        let mut live = self.universe.diagrams.all();
+        for (number, op) in ops_of(self.program.image, rule).iter().enumerate() {
+            if !is_look(op) {
+                break;
+            }
+            let follows = self.operation(rule, number, op, live.clone())?;
+            match follows.next {
+                // A map of verdicts does something for each packet that it knows.
+                Some(_) if !follows.ends.is_empty() => break,
+                Some(next) => live = next,
+                None => break,
+            }
+        }
+        Ok(live)
+    }
+}
+
+/// Whether an operation does nothing but to go on or to break.
+pub(crate) fn is_look(op: &penstock_program::op::Op) -> bool {
+    use penstock_program::op::{Effect, Load, Op};
+    match op {
+        Op::Verdict(_) | Op::Lookup { load: Load::Verdict, .. } => false,
+        Op::Counter(_) | Op::Log(_) => true,
+        op => {
+            let info = op.info();
+            info.effect == Effect::None && !info.decides
+        }
+    }
+}
+
+/// Fields that rules of a program may write.
+pub(crate) fn written_fields(program: &Program<'_>) -> Vec<Field> {
+    use penstock_program::image::Stateful;
+    use penstock_program::op::Op;
+    let mut all = Vec::new();
+    for rule in reachable(program) {
+        for op in ops_of(program.image, rule) {
+            match op {
+                Op::MetaSet { key, .. } => all.push(Field::Meta(*key)),
+                Op::CtSet { key, .. } => all.push(Field::Ct(*key, None)),
+                Op::Stateful(s) if matches!(**s, Stateful::SecMark(_)) => {
+                    all.push(Field::Meta(MetaKey::SecMark));
+                }
+                Op::Notrack => all.push(Field::CtState),
+                Op::PayloadSet { base, len, offset, .. } => {
+                    let end = offset.saturating_add((*len).into());
+                    all.extend((*offset..end).map(|at| Field::Header { base: *base, at }));
+                }
+                _ => {}
+            }
+        }
+    }
+    all
+}

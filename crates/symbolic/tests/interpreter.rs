@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Random rulesets and packets: what is said of all packets is what the interpreter does with each.
+
+mod support;
+
+use fastrand::Rng;
+use penstock_symbolic::{Decider, Example, Fate, Universe, asked, check, evaluate};
+use support::*;
+
+#[test]
+fn each_packet_ends_as_its_region_says() {
+    let mut rng = Rng::with_seed(seed());
+    let pool = pool();
+    let (mut packets, mut unrealized) = (0, 0);
+    for round in 0..rounds(150) {
+        let draft = Draft::random(&mut rng, true);
+        let text = draft.text();
+        let rules = load(&text).unwrap_or_else(|e| panic!("{text}\n{e}"));
+        let hook = draft.hook();
+        let program = program(&rules, hook);
+        let mut universe = Universe::new(place(&rules, hook), limits(), asked(&program));
+        let all = universe.diagrams.all();
+        let evaluated = match evaluate(&mut universe, &program, &all) {
+            Ok(evaluated) => evaluated,
+            Err(failure) => panic!("round {round}: {failure:?}\n{text}"),
+        };
+        let possible = universe.possible().unwrap();
+        assert!(!possible.is_none(), "{text}");
+        for _ in 0..30 {
+            let point = sample(&universe, &possible, &pool, &mut rng).unwrap().unwrap();
+            let mut of = evaluated.decisions.iter().filter(|d| d.region.contains(&point));
+            let decision = of.next().unwrap_or_else(|| panic!("no decision\n{text}"));
+            assert!(of.next().is_none(), "two decisions\n{text}");
+            let Some(example) = Example::new(&universe, &point) else {
+                unrealized += 1;
+                continue;
+            };
+            packets += 1;
+            let written = evaluated
+                .written
+                .iter()
+                .map(|(field, bits)| (*field, Some(universe.value_of(bits, &point))))
+                .collect();
+            let fate = Fate { end: decision.end, written };
+            let decider = Decider { rule: decision.rule, base: decision.base };
+            if let Err(wrong) = check(&example, &program, &fate, &[decider]) {
+                let values: Vec<String> = universe
+                    .fields()
+                    .iter()
+                    .map(|f| format!("{f:?} = {:x?}", universe.value(*f, &point).unwrap()))
+                    .collect();
+                panic!(
+                    "round {round}: {wrong}; {fate:?} by {decider:?}\n{text}\n{}\n{:x?}",
+                    values.join("\n"),
+                    example.packet.frame()
+                );
+            }
+        }
+    }
+    assert!(unrealized * 5 < packets, "{unrealized} of {packets} packets cannot be made");
+    println!("{packets} packets, {unrealized} not made");
+}
