@@ -18,7 +18,6 @@ use penstock_program::op::Op;
 use penstock_program::{ChainType, Family};
 use penstock_wire::{checksum, ethernet, protocol};
 
-use crate::bits;
 use crate::diagram::{Decided, Region};
 use crate::diff::{Decider, value_at};
 use crate::field::{Base, Field, Input, What};
@@ -110,15 +109,7 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
         meta(MetaKey::Len, &200u32.to_be_bytes()),
     ]);
     for wish in wishes {
-        let mut wanted = region.clone();
-        for (field, value) in wish.iter().rev() {
-            let variables = universe.variables(*field);
-            for (i, number) in variables.iter().enumerate().rev() {
-                let pad = value.len() * 8 - variables.len();
-                let bit = d.variable(*number, bits::bit_of(value, pad + i))?;
-                wanted = d.and(&wanted, &bit)?;
-            }
-        }
+        let wanted = d.and(&region, &universe.with_values(&wish)?)?;
         if !wanted.is_none() {
             region = wanted;
         }
@@ -214,7 +205,7 @@ impl<'u> Example<'u> {
             connection: HashMap::new(),
         };
         example.metadata()?;
-        example.agrees().then_some(example)
+        example.disagrees().is_none().then_some(example)
     }
 
     fn number(&self, field: Field) -> Option<u32> {
@@ -264,12 +255,8 @@ impl<'u> Example<'u> {
             oif = iif;
         }
         let keys = |arrives| match arrives {
-            true => {
-                [MetaKey::IifName, MetaKey::IifKind, MetaKey::IifType, MetaKey::IifGroup]
-            }
-            false => {
-                [MetaKey::OifName, MetaKey::OifKind, MetaKey::OifType, MetaKey::OifGroup]
-            }
+            true => [MetaKey::IifName, MetaKey::IifKind, MetaKey::IifType, MetaKey::IifGroup],
+            false => [MetaKey::OifName, MetaKey::OifKind, MetaKey::OifType, MetaKey::OifGroup],
         };
         for (index, arrives) in [(iif, true), (oif, false)] {
             if index == 0 || !arrives && index == iif {
@@ -338,11 +325,12 @@ impl<'u> Example<'u> {
         Some(())
     }
 
-    /// Whether the packet has what rules ask: all bytes in their places, and the lengths.
-    fn agrees(&self) -> bool {
+    /// A field that the packet does not have as it should: a byte that is not in its place, a
+    /// length.
+    fn disagrees(&self) -> Option<Field> {
         let packet = &self.packet;
-        self.universe.fields().iter().all(|field| {
-            let Some(value) = self.universe.value(*field, &self.point) else { return true };
+        self.universe.fields().iter().copied().find(|field| !{
+            let Some(value) = self.universe.value(*field, &self.point) else { return false };
             let of = |base| match base {
                 Base::Link => packet.has_link().then(|| link_seen(packet)),
                 Base::Network => Some(packet.network().to_vec()),
@@ -880,9 +868,17 @@ impl Run<'_, '_> {
                 load(*dst, &number.to_ne_bytes())
             }
             Op::Meta {
-                key: key @ (MetaKey::TimeNs | MetaKey::TimeDay | MetaKey::TimeHour | MetaKey::Cpu
-                | MetaKey::SecPath | MetaKey::BriIifName | MetaKey::BriOifName
-                | MetaKey::BriIifPvid | MetaKey::BriIifVproto | MetaKey::BriIifHwAddr),
+                key:
+                    key @ (MetaKey::TimeNs
+                    | MetaKey::TimeDay
+                    | MetaKey::TimeHour
+                    | MetaKey::Cpu
+                    | MetaKey::SecPath
+                    | MetaKey::BriIifName
+                    | MetaKey::BriOifName
+                    | MetaKey::BriIifPvid
+                    | MetaKey::BriIifVproto
+                    | MetaKey::BriIifHwAddr),
                 dst,
             } => {
                 if universe.flag(Field::HasMeta(*key), point) == Some(false) {

@@ -12,13 +12,14 @@ use penstock_program::expr::*;
 use penstock_program::image::{LinkedVerdict, Stateful};
 use penstock_program::op::{Load, Op};
 use penstock_program::{Family, Hook};
+use penstock_wire::protocol;
 
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region, Undecided};
 use crate::field::{Base, Done, Field, Input, What};
 use crate::lookup;
 use crate::machine::{Machine, host_words, known};
-use crate::universe::{Universe, state};
+use crate::universe::{Place, Universe, state};
 
 /// What follows an operation for the packets that reached it: none of these is a break.
 #[derive(Default)]
@@ -117,9 +118,9 @@ impl Meaning<'_> {
             }
             Op::LoadInner { .. } => Err(Unable::NoMeaning("it looks behind the transport header")),
             Op::InTunnel(_) => Err(Unable::NoMeaning("it looks into the packet of a tunnel")),
-            Op::PayloadSet { base, src, len, offset, csum_offset, csum_type, .. } => {
+            Op::PayloadSet { base, src, len, offset, csum_offset, csum_type, pseudo } => {
                 let sum = (*csum_type != ChecksumType::None).then_some(*csum_offset);
-                self.payload_set(*base, *src, *len, *offset, sum, live)
+                self.payload_set(*base, *src, *len, *offset, sum, *pseudo, live)
             }
             Op::Meta { key, dst } => self.meta(*key, *dst, live),
             Op::MetaSet { key, src } => self.meta_set(*key, *src, live),
@@ -361,18 +362,7 @@ impl Meaning<'_> {
 
     /// Packets that have so many bytes from the start of a header on.
     fn present(&mut self, base: Base, bytes: u16) -> Decided<Region> {
-        let place = self.universe.place;
-        let at_ip = place.family.is_ip() && place.hook != Hook::Ingress;
-        let always = match base {
-            // The network layer has looked at them.
-            Base::Network if at_ip => bytes <= if place.family == Family::Ip6 { 40 } else { 20 },
-            Base::Link => {
-                matches!(place.family, Family::Netdev | Family::Bridge | Family::Arp)
-                    && bytes <= 14
-            }
-            _ => false,
-        };
-        match always {
+        match always_present(self.universe.place, base, bytes) {
             true => Ok(self.universe.diagrams.all()),
             false => self.universe.holds(Field::Present { base, bytes }),
         }
@@ -402,18 +392,13 @@ impl Meaning<'_> {
         len: u8,
         offset: u16,
         sum: Option<u16>,
+        pseudo: bool,
         live: Region,
     ) -> Answer {
         if !matches!(base, Base::Network | Base::Transport) {
             return Err(Unable::NoMeaning("it writes outside of network and transport header"));
         }
         let end = offset.saturating_add(len.into());
-        let summed = sum.is_some_and(|at| {
-            [at, at + 1].iter().any(|at| self.universe.has(Field::Header { base, at: *at }))
-        });
-        if summed {
-            return Err(Unable::NoMeaning("it changes a checksum that rules read"));
-        }
         let there = self.present(base, end)?;
         let mut live = self.universe.diagrams.and(&live, &there)?;
         if let Some(sum) = sum {
@@ -428,7 +413,40 @@ impl Meaning<'_> {
         for (at, byte) in (offset..end).zip(value.chunks(8)) {
             self.machine.write(self.universe, &live, Field::Header { base, at }, byte)?;
         }
+        if let Some(at) = sum {
+            self.summed(base, at, &live)?;
+        }
+        if pseudo {
+            for (protocols, at) in [
+                (&[protocol::TCP][..], 16),
+                (&[protocol::UDP, protocol::UDPLITE], 6),
+                (&[protocol::ICMPV6], 2),
+            ] {
+                let carried = self.universe.bits(Field::Meta(MetaKey::L4Proto))?;
+                for protocol in protocols {
+                    let d = &self.universe.diagrams;
+                    let of = bits::equal(d, &carried, &[*protocol], &[0xff])?;
+                    let region = d.and(&live, &of)?;
+                    self.summed(Base::Transport, at, &region)?;
+                }
+            }
+        }
         next(live)
+    }
+
+    /// A checksum is brought up to date: for rules that read it, it is anything.
+    fn summed(&mut self, base: Base, at: u16, region: &Region) -> Decided<()> {
+        let fields = [at, at + 1].map(|at| Field::Header { base, at });
+        if !fields.iter().any(|field| self.universe.has(*field)) {
+            return Ok(());
+        }
+        let At { rule, op, .. } = self.at;
+        let question = self.universe.question(format!("checksum after {rule} {op} {base} {at}"));
+        let anything = self.universe.bits(Field::Answer { question, bytes: 2 })?;
+        for (field, byte) in fields.into_iter().zip(anything.chunks(8)) {
+            self.machine.write(self.universe, region, field, byte)?;
+        }
+        Ok(())
     }
 
     fn meta(&mut self, key: MetaKey, dst: u8, live: Region) -> Answer {
@@ -601,9 +619,7 @@ impl Meaning<'_> {
         let input = match self.machine.writes.contains_key(&Field::Done(Done::Element(number))) {
             // What the packet itself has done to it is not followed.
             true => Input { what: What::Member, rule: u32::MAX - rule, op },
-            false => {
-                Input { what: What::Member, rule: number, op: self.universe.key(number, key) }
-            }
+            false => Input { what: What::Member, rule: number, op: self.universe.key(number, key) },
         };
         self.universe.note_member(rule, op, input, key);
         self.universe.holds(Field::Input(input))
@@ -656,8 +672,7 @@ impl Meaning<'_> {
             }
             Stateful::Ct(object) => {
                 let number = self.universe.question(format!("{object:?}")) + 1;
-                let expects =
-                    matches!(&**object, penstock_program::image::CtObject::Expect { .. });
+                let expects = matches!(&**object, penstock_program::image::CtObject::Expect { .. });
                 let live = match expects {
                     true => {
                         let may = self.input(What::Expected)?;
@@ -822,15 +837,30 @@ impl Meaning<'_> {
     }
 }
 
+/// Whether all packets have so many bytes from the start of a header on.
+fn always_present(place: Place, base: Base, bytes: u16) -> bool {
+    let at_ip = place.family.is_ip() && place.hook != Hook::Ingress;
+    match base {
+        // The network layer has looked at them.
+        Base::Network if at_ip => bytes <= if place.family == Family::Ip6 { 40 } else { 20 },
+        Base::Link => {
+            matches!(place.family, Family::Netdev | Family::Bridge | Family::Arp) && bytes <= 14
+        }
+        Base::Network | Base::Transport | Base::Inner | Base::Tunnel => false,
+    }
+}
+
 /// Fields that an operation asks, as far as that can be seen from it alone: for the order of
 /// variables. What is missing is added when it is asked.
-pub(crate) fn asks(op: &Op, add: &mut dyn FnMut(Field)) {
+pub(crate) fn asks(place: Place, op: &Op, add: &mut dyn FnMut(Field)) {
     if let Some(load) = op.header_load() {
         let end = load.offset.saturating_add(load.len.into());
         for at in load.offset..end {
             add(Field::Header { base: load.base, at });
         }
-        add(Field::Present { base: load.base, bytes: end });
+        if !always_present(place, load.base, end) {
+            add(Field::Present { base: load.base, bytes: end });
+        }
         if load.base == Base::Transport {
             add(Field::Transport);
         }

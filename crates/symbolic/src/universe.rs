@@ -239,6 +239,27 @@ impl Universe {
         self.value(field, point).map(|bytes| bytes[0] != 0)
     }
 
+    /// Packets for which fields have these values, as bytes of the numbers.
+    ///
+    /// # Errors
+    /// A limit.
+    pub fn with_values(&self, values: &[(Field, Vec<u8>)]) -> Decided<Region> {
+        let mut wanted: Vec<(u32, bool)> = Vec::new();
+        for (field, value) in values {
+            let variables = self.variables(*field);
+            let pad = (value.len() * 8).saturating_sub(variables.len());
+            let bits = variables.iter().enumerate();
+            wanted.extend(bits.map(|(i, number)| (*number, bits::bit_of(value, pad + i))));
+        }
+        // From the last variable on: each step adds a node at the top.
+        wanted.sort_unstable();
+        let mut cube = self.diagrams.all();
+        for (number, value) in wanted.into_iter().rev() {
+            cube = self.diagrams.and(&self.diagrams.variable(number, value)?, &cube)?;
+        }
+        Ok(cube)
+    }
+
     /// Packets for which a field has one of these values; all if it was not asked.
     fn one_of(&self, field: Field, values: &[&[u8]]) -> Decided<Region> {
         if !self.has(field) {
@@ -321,8 +342,16 @@ impl Universe {
         if self.place.is_ip() {
             // In chains of inet the question that tells the versions apart has to be there, where
             // something follows from them.
-            self.imply(possible, &ip, &d.or(&ethertype(ethernet::IPV4)?, &self.unknown_version())?)?;
-            self.imply(possible, &ip6, &d.or(&ethertype(ethernet::IPV6)?, &self.unknown_version())?)?;
+            self.imply(
+                possible,
+                &ip,
+                &d.or(&ethertype(ethernet::IPV4)?, &self.unknown_version())?,
+            )?;
+            self.imply(
+                possible,
+                &ip6,
+                &d.or(&ethertype(ethernet::IPV6)?, &self.unknown_version())?,
+            )?;
             if self.unknown_version().is_all() {
                 let both = d.or(&ethertype(ethernet::IPV4)?, &ethertype(ethernet::IPV6)?)?;
                 *possible = d.and(possible, &both)?;
@@ -468,12 +497,13 @@ impl Universe {
             }
             // What is there is not longer than the packet.
             let len = Field::Meta(MetaKey::Len);
-            if self.has(len) && self.place.is_ip() && matches!(base, Base::Network | Base::Transport)
+            if self.has(len)
+                && self.place.is_ip()
+                && matches!(base, Base::Network | Base::Transport)
             {
                 let bits = self.known_bits(len)?;
                 let least = if self.place.protocols() == [10] { 40 } else { 20 };
-                let at_least =
-                    bits::at_least(d, &bits, &u32::to_be_bytes(least))?;
+                let at_least = bits::at_least(d, &bits, &u32::to_be_bytes(least))?;
                 *possible = d.and(possible, &at_least)?;
                 for bytes in &all {
                     let before = if base == Base::Transport { least } else { 0 };
@@ -602,9 +632,8 @@ impl Universe {
         let status = Field::Ct(CtKey::Status, None);
         if self.has(status) && self.has(Field::CtState) {
             let bits = self.known_bits(status)?;
-            let bit = |value: u32| {
-                bits::equal(d, &bits, &value.to_be_bytes(), &value.to_be_bytes())
-            };
+            let bit =
+                |value: u32| bits::equal(d, &bits, &value.to_be_bytes(), &value.to_be_bytes());
             const EXPECTED: u32 = 1;
             const SEEN_REPLY: u32 = 2;
             self.imply(possible, &state(&[state::ESTABLISHED])?, &bit(SEEN_REPLY)?)?;

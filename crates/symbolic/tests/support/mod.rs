@@ -65,7 +65,7 @@ pub fn place(rules: &Rules, hook: Hook) -> Place {
 }
 
 pub fn limits() -> Limits {
-    Limits { memory: 64 << 20, time: Duration::from_secs(120) }
+    Limits { memory: 16 << 20, time: Duration::from_secs(120) }
 }
 
 /// A packet of a region: values out of a pool, or at random, as far as they are possible together.
@@ -90,11 +90,9 @@ pub fn sample(
                 if variables.len() == 8 { value >> (8 * rng.u32(..4)) } else { value }
             }
         };
-        let mut wanted = region.clone();
-        for (i, number) in variables.iter().enumerate().rev() {
-            let bit = value.checked_shr((variables.len() - 1 - i) as u32).unwrap_or(0) & 1 != 0;
-            wanted = d.and(&wanted, &d.variable(*number, bit)?)?;
-        }
+        let bytes = value.to_be_bytes();
+        let bytes = bytes[16 - variables.len().div_ceil(8).min(16)..].to_vec();
+        let wanted = d.and(&region, &universe.with_values(&[(field, bytes)])?)?;
         if !wanted.is_none() {
             region = wanted;
         }
@@ -106,8 +104,34 @@ pub fn sample(
 pub fn pool() -> Vec<u128> {
     let mut all = Vec::new();
     for value in [
-        0u128, 1, 2, 3, 5, 6, 7, 17, 22, 53, 80, 443, 1024, 8080, 40_000, 65_535, 0xc612_0001,
-        0xc612_0000, 0xc612_ffff, 0xc613_0000, 0xc613_0002, 0x2001_0db8, 8, 4, 64, 10, 20, 58,
+        0u128,
+        1,
+        2,
+        3,
+        5,
+        6,
+        7,
+        17,
+        22,
+        53,
+        80,
+        443,
+        1024,
+        8080,
+        40_000,
+        65_535,
+        0xc612_0001,
+        0xc612_0000,
+        0xc612_ffff,
+        0xc613_0000,
+        0xc613_0002,
+        0x2001_0db8,
+        8,
+        4,
+        64,
+        10,
+        20,
+        58,
     ] {
         all.extend([value.saturating_sub(1), value, value + 1]);
     }
@@ -153,10 +177,15 @@ fn matches(rng: &mut Rng) -> String {
         9 => format!("udp dport {}", port(rng)),
         10 => format!("tcp sport {}", port(rng)),
         11 => format!("th dport {}", port(rng)),
-        12 => format!("meta l4proto {not}{}", ["tcp", "udp", "icmp", "{ tcp, udp }"][rng.usize(..4)]),
+        12 => {
+            format!("meta l4proto {not}{}", ["tcp", "udp", "icmp", "{ tcp, udp }"][rng.usize(..4)])
+        }
         13 => format!("ip6 saddr {not}{}", address6(rng)),
         14 => format!("ip6 daddr {}", address6(rng)),
-        15 => format!("ct state {}", ["established,related", "new", "invalid", "!= new"][rng.usize(..4)]),
+        15 => format!(
+            "ct state {}",
+            ["established,related", "new", "invalid", "!= new"][rng.usize(..4)]
+        ),
         16 => format!("iifname {not}\"{}\"", ["lan", "wan", "w*"][rng.usize(..3)]),
         17 => format!("meta mark {not}{}", rng.u8(..4)),
         18 => format!("meta mark & 0x{:x} == 0x{:x}", 6, 2 * rng.u8(..3)),
@@ -191,21 +220,33 @@ fn action(rng: &mut Rng, chains: usize, effects: bool) -> String {
     }
 }
 
-/// One rule.
+/// One rule that nft takes: matches may contradict each other.
 pub fn rule(rng: &mut Rng, chains: usize, effects: bool) -> String {
+    loop {
+        let rule = any_rule(rng, chains, effects);
+        let called: String = (0..chains).map(|i| format!("chain c{i} {{ }}\n")).collect();
+        if load(&format!("table inet t {{\n{called} chain x {{\n {rule}\n }}\n}}\n")).is_ok() {
+            return rule;
+        }
+    }
+}
+
+fn any_rule(rng: &mut Rng, chains: usize, effects: bool) -> String {
     if rng.u8(..12) == 0 {
         let target = |rng: &mut Rng| match chains {
             0 => "drop".to_owned(),
             _ => format!("jump c{}", rng.usize(..chains)),
         };
         return match rng.u8(..3) {
-            0 => format!(
-                "tcp dport vmap {{ 22 : accept, 80-90 : drop, 443 : {} }}",
+            0 => format!("tcp dport vmap {{ 22 : accept, 80-90 : drop, 443 : {} }}", target(rng)),
+            1 => {
+                format!("ip saddr vmap {{ 198.18.0.0/24 : {}, 198.18.0.0/16 : drop }}", target(rng))
+                    .replace("198.18.0.0/24", "198.20.0.0/24")
+            }
+            _ => format!(
+                "meta l4proto vmap {{ tcp : {}, udp : continue, icmp : accept }}",
                 target(rng)
             ),
-            1 => format!("ip saddr vmap {{ 198.18.0.0/24 : {}, 198.18.0.0/16 : drop }}", target(rng))
-                .replace("198.18.0.0/24", "198.20.0.0/24"),
-            _ => format!("meta l4proto vmap {{ tcp : {}, udp : continue, icmp : accept }}", target(rng)),
         };
     }
     let mut text = String::new();
