@@ -19,7 +19,7 @@ use penstock_program::{ChainType, Family};
 use penstock_wire::{checksum, ethernet, protocol};
 
 use crate::diagram::{Decided, Region};
-use crate::diff::{Decider, value_at};
+use crate::diff::{Decider, Written, value_at};
 use crate::field::{Base, Field, Input, What};
 use crate::layout;
 use crate::universe::{Universe, state};
@@ -54,16 +54,25 @@ pub struct Verified {
     pub mark: u32,
     /// `meta priority` at the end.
     pub priority: u32,
+    /// Register bytes of keys of the connection at the end.
+    connection: HashMap<(CtKey, Option<CtDir>), Vec<u8>>,
     /// Rules that did not break, in their order.
     pub met: Vec<RuleIndex>,
     /// The packet at the end, from its network header on.
     pub packet: Vec<u8>,
 }
 
-/// Of the packets of a region those that are easiest to read, if there is a choice.
+impl Verified {
+    /// Register bytes of the mark of the connection at the end, if rules ask or set it.
+    pub fn connection_mark(&self) -> Option<&[u8]> {
+        self.connection.get(&(CtKey::Mark, None)).map(|bytes| &bytes[..])
+    }
+}
+
+/// Of the packets of a region, which are all possible, those that are easiest to read.
 pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region> {
     let d = &universe.diagrams;
-    let mut region = d.and(region, &universe.possible()?)?;
+    let mut region = region.clone();
     let name = |text: &str| {
         let mut name = text.as_bytes().to_vec();
         name.resize(16, 0);
@@ -406,6 +415,7 @@ impl<'u> Example<'u> {
             decider,
             mark: run.packet.meta.mark,
             priority: run.packet.meta.priority,
+            connection: run.env.connection,
             met: run.met,
             packet: run.packet.network().to_vec(),
         }
@@ -702,6 +712,9 @@ impl Run<'_, '_> {
                 self.packet.meta.ct = self.example.tracked();
             }
             decider = Some(Decider { rule: None, base: base.chain });
+            if base.family != universe.place.family && base.family != self.env.context.family {
+                continue;
+            }
             let untranslated = universe.flag(Field::Untranslated, point).unwrap_or(true);
             if base.kind == ChainType::Nat && (!untranslated || self.translated) {
                 continue;
@@ -936,7 +949,7 @@ pub fn check(
         return Err(format!("the interpreter's rule is {:?}", verified.decider));
     }
     for (field, value) in &fate.written {
-        let Some(value) = value else { continue };
+        let Written::Value(value) = value else { continue };
         let at_end: Option<Vec<u8>> = match field {
             Field::Meta(MetaKey::Mark) => Some(verified.mark.to_be_bytes().to_vec()),
             Field::Meta(MetaKey::Priority) => Some(verified.priority.to_be_bytes().to_vec()),

@@ -18,7 +18,7 @@ mod walk;
 pub use bits::Bit;
 pub use boxes::{PacketBox, Part, Values};
 pub use diagram::{Decided, Diagrams, Limits, Region, Undecided};
-pub use diff::{Class, Decider, Difference, Fate, Side, diff};
+pub use diff::{Class, Decider, Difference, Fate, Side, Written, diff};
 pub use example::{Example, Verified, check};
 pub use field::{Base as HeaderBase, Done, Field, Input, What};
 pub use universe::{Place, Universe};

@@ -32,6 +32,8 @@ pub struct Base {
     pub kind: ChainType,
     /// Its priority.
     pub priority: i32,
+    /// Family of its table: in `inet` places chains of `ip` and `ip6` see packets of their own.
+    pub family: Family,
 }
 
 /// A linked ruleset, and which of its chains are looked at.
@@ -273,21 +275,29 @@ impl<'a, 'p> Walk<'a, 'p> {
             let hook = self.universe.place.hook;
             self.base = base.chain;
             self.before_tracking = before_tracking(hook, base.priority);
-            let mut around = self.universe.diagrams.none();
+            let mut wanted = reach.clone();
+            if base.family != self.universe.place.family {
+                let bits = self.universe.bits(Field::Meta(MetaKey::NfProto));
+                let bits = self.limit(bits)?;
+                let d = &self.universe.diagrams;
+                let own = crate::bits::equal(d, &bits, &[base.family as u8], &[0xff]);
+                let own = self.limit(own)?;
+                wanted = self.limit(self.universe.diagrams.and(&wanted, &own))?;
+            }
             if base.kind == ChainType::Nat {
                 // The first packets of connections that no rule has translated yet.
-                let wanted = self.universe.holds(Field::Untranslated);
-                let wanted = self.limit(wanted)?;
+                let first = self.universe.holds(Field::Untranslated);
+                let first = self.limit(first)?;
                 let done = self.machine.field(self.universe, Field::Done(crate::field::Done::Nat));
                 let done = self.limit(done)?;
-                let mut wanted = self.limit(self.universe.diagrams.and(&reach, &wanted))?;
+                wanted = self.limit(self.universe.diagrams.and(&wanted, &first))?;
                 for bit in done {
                     let bit = bit.region(&self.universe.diagrams);
                     wanted = self.limit(self.universe.diagrams.minus(&wanted, &bit))?;
                 }
-                around = self.limit(self.universe.diagrams.minus(&reach, &wanted))?;
-                reach = wanted;
             }
+            let around = self.limit(self.universe.diagrams.minus(&reach, &wanted))?;
+            reach = wanted;
             let first = self.decisions.len();
             let rest = self.chain(base.chain, reach.clone(), 0)?;
             let policy = self.program.image.chain(base.chain).and_then(|c| c.policy_accept);

@@ -5,7 +5,7 @@
 mod support;
 
 use fastrand::Rng;
-use penstock_symbolic::{Decider, Example, Fate, Universe, asked, check, evaluate};
+use penstock_symbolic::{Decider, Example, Fate, Universe, Written, asked, check, evaluate};
 use support::*;
 
 #[test]
@@ -41,7 +41,7 @@ fn each_packet_ends_as_its_region_says() {
             let written = evaluated
                 .written
                 .iter()
-                .map(|(field, bits)| (*field, Some(universe.value_of(bits, &point))))
+                .map(|(field, bits)| (*field, Written::Value(universe.value_of(bits, &point))))
                 .collect();
             let fate = Fate { end: decision.end, written };
             let decider = Decider { rule: decision.rule, base: decision.base };

@@ -50,6 +50,7 @@ pub fn program(rules: &Rules, hook: Hook) -> Program<'_> {
                 chain: base.chain,
                 kind: base.base.kind,
                 priority: base.base.priority,
+                family: base.family,
             })
             .collect(),
         numbers: (0..rules.linked.image.rules.len() as u32).collect(),
