@@ -141,8 +141,8 @@ impl<'u> Teller<'u> {
     }
 }
 
-/// The parts of a universe, for packets like this one: what is dropped first comes first.
-fn parts(universe: &Universe, point: &[bool]) -> Vec<Part> {
+/// The parts of a universe, for packets like this one: those that people look at first come last.
+pub fn parts(universe: &Universe, point: &[bool]) -> Vec<Part> {
     let mut all: Vec<Part> = Vec::new();
     for field in universe.fields() {
         let whole = match field {
