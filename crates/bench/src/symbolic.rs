@@ -59,7 +59,8 @@ fn list(kind: Kind, count: usize, new: bool) -> String {
 
 /// A set of addresses at random, with ten of them exchanged if it is the new one.
 fn set(count: u32, new: bool) -> String {
-    let address = |i: u32| std::net::Ipv4Addr::from(0x0a00_0000 | i.wrapping_mul(2_654_435_761) >> 8);
+    let address =
+        |i: u32| std::net::Ipv4Addr::from(0x0a00_0000 | i.wrapping_mul(2_654_435_761) >> 8);
     let first = if new { 10 } else { 0 };
     let mut sets = String::from("set s {\ntype ipv4_addr\nelements = { ");
     for i in first..count + first {

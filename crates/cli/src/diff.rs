@@ -195,7 +195,8 @@ impl Sides {
                 names
             };
             let (of_old, of_new) = (deciders(old, |pair| pair.0), deciders(new, |pair| pair.1));
-            let such = words.example(&class.example, &parts(universe, &class.example));
+            let such =
+                words.example(&class.example, &parts(universe, &class.example), &class.depends);
             let _ = write!(text, "\n{count}. {}\n", packets.join("\n   or "));
             if class.more_boxes {
                 text.push_str("   or other packets like these\n");

@@ -346,7 +346,7 @@ fn decide(
             continue;
         };
         let fate = Fate { end: *end, written: Vec::new() };
-        let such = words.example(example, &parts(&proofs.universe, example));
+        let such = words.example(example, &parts(&proofs.universe, example), &[]);
         let mut text = format!("          by: {such}\n");
         match Example::new(&proofs.universe, example) {
             None => text.push_str("          (no example could be made)\n"),

@@ -23,7 +23,7 @@ use crate::diff::{Decider, Written, value_at};
 use crate::field::{Base, Field, Input, What};
 use crate::layout;
 use crate::universe::{Universe, state};
-use crate::walk::{End, Program, before_tracking, ops_of};
+use crate::walk::{End, Program, asks_input, before_tracking, ops_of};
 
 /// Indexes of the interfaces of examples, where rules do not ask for an index.
 const ARRIVAL: u32 = 10;
@@ -800,8 +800,11 @@ impl Run<'_, '_> {
 
     fn rule(&mut self, rule: RuleIndex) -> Step {
         let number = self.program.numbers.get(rule.0 as usize).copied().unwrap_or(rule.0);
-        for (at, op) in ops_of(self.program.image, rule).iter().enumerate() {
-            let step = match self.decided(op, number, at as u16) {
+        let mut inputs = 0;
+        for op in ops_of(self.program.image, rule) {
+            let decided = self.decided(op, number, inputs);
+            inputs += u16::from(asks_input(op));
+            let step = match decided {
                 Some(step) => step,
                 None => execute(op, &mut self.registers, &mut self.packet, &mut self.env),
             };

@@ -68,7 +68,7 @@ impl From<Undecided> for Unable {
 pub struct At {
     /// Number of the rule that rulesets which are compared have in common.
     pub rule: u32,
-    /// Number of the operation in the rule.
+    /// Number of the operation among those of the rule that ask for inputs.
     pub op: u16,
     /// Family of the rule's table.
     pub family: Family,

@@ -425,7 +425,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             .map_or(Family::Inet, |table| table.family);
         let at = At {
             rule: program.numbers.get(rule.0 as usize).copied().unwrap_or(rule.0),
-            op: number as u16,
+            op: input_number(ops_of(image, rule), number),
             family,
             before_tracking: self.before_tracking,
             now: program.now,
@@ -469,12 +469,36 @@ pub(crate) fn is_look(op: &penstock_program::op::Op) -> bool {
     use penstock_program::op::{Effect, Load, Op};
     match op {
         Op::Verdict(_) | Op::Lookup { load: Load::Verdict, .. } => false,
-        Op::Counter(_) | Op::Log(_) => true,
+        // What they count is not looked at.
+        Op::Counter(_) | Op::Log(_) | Op::Lookup { .. } | Op::LookupDynamic { .. } => true,
         op => {
             let info = op.info();
             info.effect == Effect::None && !info.decides
         }
     }
+}
+
+/// Whether an operation may ask for what is more than the packet.
+pub(crate) fn asks_input(op: &penstock_program::op::Op) -> bool {
+    use penstock_program::image::Stateful;
+    use penstock_program::op::Op;
+    match op {
+        Op::Stateful(stateful) => !matches!(**stateful, Stateful::Counter(_) | Stateful::Last(_)),
+        Op::SetUpdate(_)
+        | Op::LookupDynamic { .. }
+        | Op::NumgenInc { .. }
+        | Op::NumgenRandom { .. }
+        | Op::Jhash { .. }
+        | Op::Symhash { .. }
+        | Op::FlowOffload(_)
+        | Op::Meta { key: MetaKey::Prandom, .. } => true,
+        _ => false,
+    }
+}
+
+/// The number of an operation among those of its rule that ask for inputs.
+pub(crate) fn input_number(ops: &[penstock_program::op::Op], at: usize) -> u16 {
+    ops.iter().take(at).filter(|op| asks_input(op)).count() as u16
 }
 
 /// Fields that rules of a program may write.

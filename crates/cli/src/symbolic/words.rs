@@ -379,8 +379,9 @@ impl<'a> Words<'a> {
     }
 
     /// A packet in words: each field that rules ask, as `penstock trace` takes them where it can.
-    pub fn example(&self, point: &[bool], region_parts: &[Part]) -> String {
-        let parts = region_parts.iter().map(|part| {
+    /// Inputs are told if they are among those that it depends on.
+    pub fn example(&self, point: &[bool], parts: &[Part], depends: &[Field]) -> String {
+        let parts = parts.iter().rev().map(|part| {
             let mut value = 0;
             for number in &part.variables {
                 value = value << 1 | u128::from(point[*number as usize]);
@@ -395,7 +396,7 @@ impl<'a> Words<'a> {
                     Field::Meta(MetaKey::Mark | MetaKey::Priority | MetaKey::SecMark) => !zero,
                     Field::Meta(_) | Field::CtState => true,
                     Field::Ct(..) => !zero,
-                    Field::Input(_) => true,
+                    Field::Input(_) => depends.contains(&part.fields[0]),
                     _ => false,
                 }
             })
@@ -409,8 +410,17 @@ impl<'a> Words<'a> {
             End::Accept => "accept".to_owned(),
             End::Drop => "drop".to_owned(),
             End::Reject(RejectType::TcpRst, _) => "reject with tcp reset".to_owned(),
-            End::Reject(RejectType::IcmpUnreach, code) => format!("reject with icmp code {code}"),
-            End::Reject(RejectType::IcmpxUnreach, code) => format!("reject with icmpx code {code}"),
+            End::Reject(RejectType::IcmpUnreach, code) => match self.place.family {
+                Family::Ip6 => format!("reject with icmpv6 {}", icmpv6_word(code)),
+                Family::Ip => format!("reject with icmp {}", icmp_word(code)),
+                _ => format!("reject with icmp code {code}"),
+            },
+            End::Reject(RejectType::IcmpxUnreach, code) => {
+                let words =
+                    ["no-route", "port-unreachable", "host-unreachable", "admin-prohibited"];
+                let word = words.get(usize::from(code)).copied().unwrap_or("?");
+                format!("reject with icmpx {word}")
+            }
             End::Stolen => "sent elsewhere".to_owned(),
             End::Queue { total, bypass } => {
                 let bypass = if bypass { " bypass" } else { "" };
@@ -443,6 +453,35 @@ impl<'a> Words<'a> {
         }
         words.join(", ")
     }
+}
+
+/// Codes of ICMP destination unreachable, as nft writes them.
+fn icmp_word(code: u8) -> String {
+    match code {
+        0 => "net-unreachable",
+        1 => "host-unreachable",
+        2 => "prot-unreachable",
+        3 => "port-unreachable",
+        9 => "net-prohibited",
+        10 => "host-prohibited",
+        13 => "admin-prohibited",
+        code => return code.to_string(),
+    }
+    .to_owned()
+}
+
+/// Codes of ICMPv6 destination unreachable, as nft writes them.
+fn icmpv6_word(code: u8) -> String {
+    match code {
+        0 => "no-route",
+        1 => "admin-prohibited",
+        3 => "addr-unreachable",
+        4 => "port-unreachable",
+        5 => "policy-fail",
+        6 => "reject-route",
+        code => return code.to_string(),
+    }
+    .to_owned()
 }
 
 /// Lists a rule of a table that lives shorter than the listing.
