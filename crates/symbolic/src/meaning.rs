@@ -202,6 +202,16 @@ impl Meaning<'_> {
             }
             Op::Lookup { src, key_len, inverse, load, set } => {
                 let key = self.machine.read(*src, *key_len);
+                if live.is_none() {
+                    return Ok(Follows::default());
+                }
+                if *load == Load::Nothing && !lookup::may_end(set, self.at.now) {
+                    let (address, now) = (std::sync::Arc::as_ptr(set) as usize, self.at.now);
+                    let found = self
+                        .universe
+                        .found_once(address, &key, |d| lookup::members(d, &key, set, now))?;
+                    return self.only(live, &found, !*inverse);
+                }
                 let found =
                     lookup::found(&self.universe.diagrams, &key, set, *load, self.at.now, &live)?;
                 self.looked_up(found, *inverse, *load, live)
@@ -379,7 +389,13 @@ impl Meaning<'_> {
         }
         let mut value = Vec::new();
         for at in offset..end {
-            value.extend(self.machine.field(self.universe, Field::Header { base, at })?);
+            let field = Field::Header { base, at };
+            if let Some(summed) = self.machine.summed.get(&field)
+                && self.universe.diagrams.meet(summed, &live)?
+            {
+                return Err(Unable::NoMeaning("it reads a checksum that a rule has changed"));
+            }
+            value.extend(self.machine.field(self.universe, field)?);
         }
         self.machine.load(dst, &value);
         next(live)
@@ -434,17 +450,12 @@ impl Meaning<'_> {
         next(live)
     }
 
-    /// A checksum is brought up to date: for rules that read it, it is anything.
+    /// A checksum is brought up to date: what it is then is not known.
     fn summed(&mut self, base: Base, at: u16, region: &Region) -> Decided<()> {
-        let fields = [at, at + 1].map(|at| Field::Header { base, at });
-        if !fields.iter().any(|field| self.universe.has(*field)) {
-            return Ok(());
-        }
-        let At { rule, op, .. } = self.at;
-        let question = self.universe.question(format!("checksum after {rule} {op} {base} {at}"));
-        let anything = self.universe.bits(Field::Answer { question, bytes: 2 })?;
-        for (field, byte) in fields.into_iter().zip(anything.chunks(8)) {
-            self.machine.write(self.universe, region, field, byte)?;
+        for at in [at, at + 1] {
+            let all = self.machine.summed.entry(Field::Header { base, at });
+            let all = all.or_insert_with(|| self.universe.diagrams.none());
+            *all = self.universe.diagrams.or(all, region)?;
         }
         Ok(())
     }

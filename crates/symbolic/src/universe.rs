@@ -87,6 +87,9 @@ pub struct Universe {
     keys: Vec<(u32, Vec<Bit>)>,
     /// Which keys a lookup in such a set was asked for, by rule number and operation.
     members: HashMap<(u32, u16), Vec<(Input, Vec<Bit>)>>,
+    /// Packets whose key is in a set, by the set's address and the key: sets are large, and rules of
+    /// two rulesets ask for the same.
+    found: HashMap<(usize, Vec<Bit>), Region>,
     /// Inputs that are numbers, and what they can be: first and last.
     numbers: HashMap<Input, (u32, u32)>,
 }
@@ -103,6 +106,7 @@ impl Universe {
             questions: Vec::new(),
             keys: Vec::new(),
             members: HashMap::new(),
+            found: HashMap::new(),
             numbers: HashMap::new(),
         };
         let mut asked: Vec<Field> = asked.into_iter().collect();
@@ -199,6 +203,21 @@ impl Universe {
         if !all.iter().any(|(known, _)| *known == input) {
             all.push((input, key.to_vec()));
         }
+    }
+
+    /// Packets whose key is in a set at an address, which are found if that is not known yet.
+    pub(crate) fn found_once(
+        &mut self,
+        set: usize,
+        key: &[Bit],
+        find: impl FnOnce(&Diagrams) -> Decided<Region>,
+    ) -> Decided<Region> {
+        if let Some(region) = self.found.get(&(set, key.to_vec())) {
+            return Ok(region.clone());
+        }
+        let region = find(&self.diagrams)?;
+        self.found.insert((set, key.to_vec()), region.clone());
+        Ok(region)
     }
 
     /// What operations have asked sets for: input and key.
