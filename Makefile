@@ -11,6 +11,11 @@
 # make python         build the Python module in a virtual environment, and run its tests
 # make release        the release binary, reproducible: see docs/release.md
 # make release-check  build it twice, in two places, and compare
+# make install        the program, manual pages, completions, unit and examples, below DESTDIR and PREFIX (/usr/local)
+# make deb            Debian packages penstock and libpenstock-dev: target/deb
+# make package-check  try them in a fresh Debian (root; lintian, mmdebstrap)
+# make static         a program for musl that needs no library: target/static/penstock
+# make dist           all of these and the sources, with checksums: target/dist
 # make sbom           its components, in CycloneDX form: target/sbom/penstock.cdx.json
 # make loom           models of what workers share, in all orders that matter (loom and shuttle)
 # make miri           unsafe code and what workers share, in Miri (needs nightly)
@@ -28,7 +33,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint api api-update deny header header-check libnftables python release release-check sbom bench soak inject fuzz oracle record clean loom miri sanitize
+.PHONY: run test lint api api-update deny header header-check libnftables python release release-check install install-dev library static deb package-check dist sbom bench soak inject fuzz oracle record clean loom miri sanitize
 
 run:
 	@scripts/setup run
@@ -82,6 +87,30 @@ release:
 release-check:
 	@scripts/setup run
 	scripts/release check
+
+# Takes target/release/penstock if it is there: `sudo make install` builds nothing as root.
+install:
+	@test -x $(or $(BINARY),target/release/penstock) || $(MAKE) release
+	scripts/install
+
+library:
+	cargo rustc -p penstock-capi --release --locked --quiet --crate-type staticlib
+
+install-dev: library
+	scripts/install-dev
+
+static:
+	@scripts/setup run
+	scripts/static
+
+deb: release library
+	scripts/deb
+
+package-check:
+	scripts/package-check
+
+dist: deb static
+	scripts/dist
 
 sbom:
 	@scripts/tool cargo-cyclonedx 0.5.9

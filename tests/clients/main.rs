@@ -10,6 +10,7 @@
 
 mod commands;
 mod conntrack;
+mod containers;
 mod go;
 mod ipset;
 mod iptables;

@@ -23,6 +23,7 @@ enum Layer {
     Tcp,
     Udp,
     UdpLite,
+    Dccp,
     Icmp,
     Icmp6,
     /// A transport of this protocol number without a checksum to fill.
@@ -294,6 +295,20 @@ impl Frame {
         )
     }
 
+    /// DCCP with a sequence number of 48 bits, and what follows it in the header; the checksum is
+    /// over everything.
+    pub fn dccp(self, ports: (u16, u16), kind: u8, sequence: u64, rest: &[u8]) -> Frame {
+        let header = [
+            &ports.0.to_be_bytes()[..],
+            &ports.1.to_be_bytes(),
+            &[4 + (rest.len() / 4) as u8, 0, 0, 0, kind << 1 | 1, 0],
+            &sequence.to_be_bytes()[2..],
+            rest,
+        ]
+        .concat();
+        self.with(Layer::Dccp, &header)
+    }
+
     /// ICMP with the four bytes after the checksum.
     pub fn icmp(self, kind: u8, code: u8, rest: u32) -> Frame {
         self.with(Layer::Icmp, &[&[kind, code, 0, 0][..], &rest.to_be_bytes()].concat())
@@ -361,6 +376,7 @@ impl Frame {
                 Layer::Tcp => (16, 6),
                 Layer::Udp => (6, 17),
                 Layer::UdpLite => (6, 136),
+                Layer::Dccp => (6, 33),
                 Layer::Icmp6 => (2, 58),
                 _ => continue,
             };
@@ -406,6 +422,7 @@ fn protocol(next: Layer) -> u8 {
         Layer::Tcp => 6,
         Layer::Udp => 17,
         Layer::UdpLite => 136,
+        Layer::Dccp => 33,
         Layer::Icmp => 1,
         Layer::Icmp6 => 58,
         _ => 253,

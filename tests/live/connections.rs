@@ -122,6 +122,138 @@ fn conntrack_shows_and_changes_what_packets_meet_as_in_the_kernel() {
     }
 }
 
+/// Rules that ask for events, by the port of who asks, and a helper.
+const EVENTS: &str = "table inet t {
+	ct helper ftp {
+		type \"ftp\" protocol tcp
+	}
+	chain p {
+		type filter hook prerouting priority 0;
+		tcp dport 21 ct helper set \"ftp\"
+	}
+	chain f {
+		type filter hook forward priority filter; policy accept;
+		udp sport 4000 ct event set new
+		udp sport 4001 ct event set destroy
+		udp sport 4002 ct event set new,destroy,reply
+		udp sport 4003 ct event set 0x0
+		udp sport 4004 ct event set 0x80 ct mark set 5
+		udp sport 4005 ct event set new ct mark set 6
+		udp sport 4006 ct mark set 7
+		ct state established,related accept
+	}
+}
+";
+
+/// Takes a connection to port 21, and connects to the port that it hears of.
+const SERVER: &str = r#"
+import socket
+listen = socket.create_server(("198.18.1.2", 21))
+while True:
+    control, address = listen.accept()
+    control.sendall(b"220 hello\r\n")
+    text = control.recv(999).decode()
+    numbers = text.split()[1].split(",")
+    data = socket.create_connection((address[0], int(numbers[4]) * 256 + int(numbers[5])))
+    try:
+        while control.recv(999):
+            pass
+    except OSError:
+        pass
+    data.close()
+"#;
+
+/// Says where it listens, twice at two ports.
+const CLIENT: &str = r#"
+import socket, struct, time
+control = socket.socket()
+# It is reset in the end, so that the port is free at once.
+control.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+control.bind(("198.18.0.2", 4021))
+control.connect(("198.18.1.2", 21))
+control.recv(99)
+listen = socket.create_server(("198.18.0.2", 1029))
+control.sendall(b"PORT 198,18,0,2,4,5\r\n")
+data = listen.accept()
+control.sendall(b"PORT 198,18,0,2,4,6\r\n")
+time.sleep(0.3)
+"#;
+
+/// What listeners with masks of their own hear of packets, and of connections that go.
+fn heard(net: &Net, exec: &str) -> Vec<(String, Vec<String>)> {
+    let asked = [
+        "-E -p udp",
+        "-E -e NEW -p udp",
+        "-E -e UPDATES,DESTROY -p udp",
+        "-E -e NEW -p tcp",
+        "-E expect",
+    ];
+    let file = |n: usize| net.directory.join(format!("heard-{n}"));
+    let listeners: Vec<_> = asked
+        .iter()
+        .enumerate()
+        .map(|(n, asked)| {
+            let _ = std::fs::remove_file(file(n));
+            net.spawn_in_file(&net.r, &format!("{exec} stdbuf -oL conntrack {asked}"), &file(n))
+        })
+        .collect();
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    (4000..4007).for_each(|port| ask(net, port));
+    net.ok(&net.a, &format!("python3 {}", net.directory.join("client.py").display()));
+    for port in 4000..4007 {
+        net.ok(&net.r, &format!("{exec} conntrack -D -p udp --sport {port}"));
+    }
+    // What is expected of it goes with it.
+    net.ok(&net.r, &format!("{exec} conntrack -D -p tcp --sport 4021"));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let all = listeners.into_iter().zip(asked).enumerate().map(|(n, (listener, asked))| {
+        listener.stop();
+        let text = std::fs::read_to_string(file(n)).unwrap();
+        // The port that the server connects from is its kernel's choice.
+        let same = |line: String| {
+            let word = |w: &str| match w.split_once('=') {
+                Some((key @ ("sport" | "dport"), n))
+                    if n.parse::<u16>().is_ok_and(|n| n >= 32768) =>
+                {
+                    format!("{key}=ANY")
+                }
+                _ => w.to_owned(),
+            };
+            line.split(' ').map(word).collect::<Vec<_>>().join(" ")
+        };
+        (asked.to_owned(), text.lines().map(timeless).map(same).collect())
+    });
+    all.collect()
+}
+
+#[test]
+fn conntrack_hears_of_the_events_that_rules_and_listeners_ask_for_as_in_the_kernel() {
+    let Some(mut net) = Net::new() else { return };
+    if !["conntrack", "nft", "stdbuf", "python3"].iter().all(|program| net.has(program)) {
+        return;
+    }
+    let written =
+        [("echo.py", ECHO), ("server.py", SERVER), ("client.py", CLIENT), ("rules.nft", EVENTS)];
+    for (name, text) in written {
+        std::fs::write(net.directory.join(name), text).unwrap();
+    }
+    let path = |name: &str| net.directory.join(name).display().to_string();
+    let (echo, server, rules) = (path("echo.py"), path("server.py"), path("rules.nft"));
+    net.spawn_in('b', &format!("python3 {echo}"));
+    net.spawn_in('b', &format!("python3 {server}"));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    net.ok(&net.r, &format!("nft -f {rules}"));
+    let kernels = heard(&net, "");
+    net.ok(&net.r, "nft flush ruleset");
+    net.up("r0 r1");
+    net.nft(EVENTS);
+    let ours = heard(&net, "$PENSTOCK exec --");
+    for (kernel, own) in kernels.iter().zip(&ours) {
+        assert_eq!(kernel, own);
+        assert!(!kernel.1.is_empty(), "{kernel:?}");
+    }
+}
+
 /// The sum of a count of all workers.
 fn counted(statistics: &str, name: &str) -> u32 {
     let numbers = statistics.split_whitespace().filter_map(|word| word.strip_prefix(name));

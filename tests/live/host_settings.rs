@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Settings of the host besides those of devices: MTUs of paths, and what packets pass on bridges.
+//! Settings of the host besides those of devices: MTUs of paths, what packets pass on bridges, and
+//! settings of connections.
 
 use crate::net::Net;
 
@@ -98,5 +99,43 @@ fn packets_on_bridges_follow_the_hosts_sysctls() {
     net.up("r0 r1 --sysctl net.bridge.bridge-nf-call-iptables=0");
     net.nft(rules);
     assert_eq!(seen(&net), 0, "the command line counts");
+    net.down();
+}
+
+/// Sends a ping through the router. Gives the seconds that the connection has left which ends first.
+fn left(net: &Net) -> u32 {
+    net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
+    let listed = net.ok(&net.r, "$PENSTOCK show conntrack --proc");
+    let icmp = listed.lines().filter(|line| line.contains("icmp")).filter_map(|line| {
+        // ipv4 2 icmp 1 SECONDS …
+        line.split_whitespace().nth(4)?.parse::<u32>().ok()
+    });
+    icmp.min().unwrap_or_else(|| panic!("no connection in {listed}"))
+}
+
+#[test]
+fn connections_follow_the_hosts_sysctls() {
+    let Some(mut net) = Net::new() else { return };
+    let set = |net: &Net, seconds: u32| {
+        let line = format!("sysctl -qw net.netfilter.nf_conntrack_icmp_timeout={seconds}");
+        net.run(&net.r, &line).0
+    };
+    if !set(&net, 1000) {
+        eprintln!("skipped: this kernel has no connection tracking");
+        return;
+    }
+    let rules =
+        "table ip t { chain f { type filter hook forward priority 0; ct state new accept; }\n}";
+    net.up("r0 r1 --workers 2");
+    net.nft(rules);
+    assert!(left(&net) > 900, "the host's value counts from the start");
+    assert!(set(&net, 500));
+    // A connection has its new timeout with its next packet.
+    net.until("the new value counts", |net| left(net) <= 500);
+    assert!(left(&net) > 400);
+    net.down();
+    net.up("r0 r1 --sysctl net.netfilter.nf_conntrack_icmp_timeout=70");
+    net.nft(rules);
+    assert!(left(&net) <= 70, "the command line counts");
     net.down();
 }

@@ -17,20 +17,20 @@ static THERE: Mutex<usize> = Mutex::new(0);
 static GONE: Condvar = Condvar::new();
 
 /// The permission to have one.
-struct Turn;
+struct Permit;
 
-impl Turn {
-    fn wait() -> Turn {
+impl Permit {
+    fn wait() -> Permit {
         let there = THERE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut there = GONE
             .wait_while(there, |there| *there >= AT_ONCE)
             .unwrap_or_else(PoisonError::into_inner);
         *there += 1;
-        Turn
+        Permit
     }
 }
 
-impl Drop for Turn {
+impl Drop for Permit {
     fn drop(&mut self) {
         *THERE.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
         GONE.notify_one();
@@ -47,7 +47,7 @@ pub struct Net {
     children: Vec<Child>,
     /// Namespaces besides the three.
     others: Vec<String>,
-    _turn: Turn,
+    _permit: Permit,
 }
 
 /// A number that the environment may set.
@@ -68,7 +68,8 @@ pub fn sh(line: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A program; its output is kept until it is stopped.
+/// A program; its output is kept until it is stopped. It does not outlive the test, even one that
+/// fails.
 pub struct Reading {
     child: Child,
 }
@@ -101,6 +102,14 @@ impl Reading {
     }
 }
 
+impl Drop for Reading {
+    fn drop(&mut self) {
+        // Nothing happens to one that was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// Waits until processes have ended.
 fn wait_gone(processes: &str) {
     let end = Instant::now() + Duration::from_secs(5);
@@ -115,7 +124,7 @@ impl Net {
     /// Makes it. `None` without the rights.
     pub fn new() -> Option<Net> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let turn = Turn::wait();
+        let permit = Permit::wait();
         let name = format!("live{}x{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let probe = Command::new("ip").args(["netns", "add", &format!("{name}a")]).output();
         if !probe.is_ok_and(|p| p.status.success()) {
@@ -132,7 +141,7 @@ impl Net {
             dataplane: None,
             children: Vec::new(),
             others: Vec::new(),
-            _turn: turn,
+            _permit: permit,
         };
         let (a, r, b) = (&net.a, &net.r, &net.b);
         sh(&format!(

@@ -45,6 +45,12 @@ pub fn prepare(directory: &Path, suite: &str, seconds: u32) -> Result<(), String
     if made.status.success() { Ok(()) } else { Err(said) }
 }
 
+/// The version of the kernel in `directory`.
+pub fn kernel(directory: &Path) -> String {
+    let version = std::fs::read_to_string(directory.join("version")).unwrap_or_default();
+    version.trim().to_owned()
+}
+
 /// Boots the kernel in `directory` with so many lanes. `number` tells guests of one process apart.
 pub fn boot(directory: &Path, number: usize, lanes: usize) -> io::Result<Vec<Lane>> {
     let console = directory.join(format!("console-{number}.log"));

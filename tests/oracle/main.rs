@@ -104,7 +104,7 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         },
-        words => chosen(words),
+        words => chosen(words, &guest::kernel(&directory)),
     };
     let begun = Instant::now();
     let lanes = number("PENSTOCK_ORACLE_LANES").unwrap_or(4).clamp(1, scenarios.len().max(1));
@@ -167,8 +167,9 @@ fn number(name: &str) -> Option<usize> {
     std::env::var(name).ok().and_then(|v| v.parse().ok())
 }
 
-/// The scenarios that have these words in their names, and how long they may take together.
-fn chosen(words: &[String]) -> (Vec<Scenario>, Option<Duration>) {
+/// The scenarios for a kernel of this version that have these words in their names, and how long
+/// they may take together.
+fn chosen(words: &[String], version: &str) -> (Vec<Scenario>, Option<Duration>) {
     let seed = penstock_testkit::seed();
     let count = number("PENSTOCK_RANDOM").unwrap_or(10) as u64;
     println!("oracle: {count} random scenarios of each kind, PENSTOCK_SEED={seed}");
@@ -182,8 +183,11 @@ fn chosen(words: &[String]) -> (Vec<Scenario>, Option<Duration>) {
     // Others of tests/kernel are compared with this machine's kernel, which is the reference for
     // what they are about (docs/testing.md).
     let named = |kind: &&Kind| !words.is_empty() || kind.names.contains(&"random_flow_");
-    let kinds = random::KINDS.iter().filter(named).chain(&generators::KINDS);
-    chosen.extend(of_chance(kinds, words, seed, shared).map(fit_for_flowtables));
+    let kinds = random::KINDS.iter().filter(named);
+    let of_tests_kernel =
+        of_chance(kinds, words, seed, shared).map(reference::fit).map(with_events);
+    chosen.extend(of_tests_kernel.map(fit_for_flowtables));
+    chosen.extend(of_chance(&generators::KINDS, words, seed, shared).map(fit_for_flowtables));
     // One that is asked for by its whole name is compared nevertheless.
     chosen.retain(|s| match reference::other(&s.name).filter(|_| !words.contains(&s.name)) {
         Some(reason) => {
@@ -192,7 +196,22 @@ fn chosen(words: &[String]) -> (Vec<Scenario>, Option<Duration>) {
         }
         None => true,
     });
+    if !reference::tracks_dccp(version) {
+        let all = chosen.len();
+        chosen.retain(|s| !s.name.trim_start_matches("random_").starts_with("dccp_"));
+        if all > chosen.len() {
+            println!("LEFT OUT {} of DCCP: Linux {version} does not track it", all - chosen.len());
+        }
+    }
     (chosen, usual.then_some(MOST))
+}
+
+/// A random scenario of tests/kernel with a listener to the events of connections, every other time
+/// where connections are what it is about.
+fn with_events(scenario: Scenario) -> Scenario {
+    let of_connections =
+        ["random_ct_", "random_helpers_"].iter().any(|kind| scenario.name.starts_with(kind));
+    if of_connections && scenario.frames.len() % 2 == 0 { scenario.events() } else { scenario }
 }
 
 /// A scenario of flows without what kernels and this program do differently on purpose

@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, capture, completion, confirm, diff, down, exec, monitor, net, nft, prove, run, show,
-    test, top, trace, translate, up,
+    bench, bpf, capture, completion, confirm, diff, down, draw, exec, monitor, net, nft, prove, run,
+    show, test, top, trace, translate, up,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 19] = [
+pub const COMMANDS: [Command; 21] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -62,6 +62,13 @@ pub const COMMANDS: [Command; 19] = [
         main: |args| prove::main(args),
     },
     Command {
+        name: "draw",
+        about: "draw hooks, chains and jumps of a ruleset as SVG",
+        sections: &draw::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| draw::main(args),
+    },
+    Command {
         name: "translate",
         about: "print rules of iptables and sets of ipset as a ruleset of nft",
         sections: &translate::SECTIONS,
@@ -102,6 +109,13 @@ pub const COMMANDS: [Command; 19] = [
         sections: &down::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| down::main(args),
+    },
+    Command {
+        name: "bpf",
+        about: "attach BPF programs to hooks of the dataplane; list them and their maps",
+        sections: &bpf::SECTIONS,
+        operands: Values::OneOf(&bpf::WORDS),
+        main: |args| bpf::main(args),
     },
     Command {
         name: "bench",
@@ -148,7 +162,7 @@ pub const COMMANDS: [Command; 19] = [
     Command {
         name: "shell",
         about: "start a shell whose programs run as with exec",
-        sections: &exec::SECTIONS,
+        sections: &exec::SHELL_SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| exec::shell(args),
     },
@@ -203,6 +217,7 @@ mod tests {
             ("nft", include_str!("../../../man/penstock-nft.8")),
             ("run", include_str!("../../../man/penstock-run.1")),
             ("trace", include_str!("../../../man/penstock-trace.1")),
+            ("draw", include_str!("../../../man/penstock-draw.1")),
             ("translate", include_str!("../../../man/penstock-translate.1")),
             ("net", include_str!("../../../man/penstock-net.1")),
             ("bench", include_str!("../../../man/penstock-bench.1")),

@@ -3,6 +3,8 @@
 //! `penstock exec` and `penstock shell`: programs that speak to the kernel's netfilter, on the
 //! ruleset of the dataplane or of a state file.
 
+mod listen;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,23 +20,33 @@ use crate::options::{Opt, Values, flag, given, long, usage_lines};
 
 /// All options of `penstock exec`.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
+/// All options of `penstock shell`.
+pub const SHELL_SECTIONS: [(&str, &[Opt]); 1] = [("", SHELL_OPTIONS)];
 
-/// Both commands have the same.
-const OPTIONS: &[Opt] = &[
+const STATE: Opt =
     long("state", "the file that the ruleset is kept in, as for `penstock nft --state`")
-        .takes("FILE", Values::Files),
-    flag('h', "help", "print this text"),
+        .takes("FILE", Values::Files);
+const HELP: Opt = flag('h', "help", "print this text");
+const OPTIONS: &[Opt] = &[
+    STATE,
+    long("listen", "answer containers, of which a runtime tells on this socket (listenerPath)")
+        .takes("SOCKET", Values::Files),
+    HELP,
 ];
+const SHELL_OPTIONS: &[Opt] = &[STATE, HELP];
 
 fn exec_usage() -> String {
     let mut out = String::from(
-        "Usage: penstock exec [--state FILE] [--] COMMAND [ARGUMENT...]\n\n\
+        "Usage: penstock exec [--state FILE] [--] COMMAND [ARGUMENT...]\n\
+         \x20      penstock exec [--state FILE] --listen SOCKET\n\n\
          Runs a command whose netfilter sockets (nft, iptables-nft, libnftables and so on), and those of all that\n\
          it starts, are answered by the dataplane of the network namespace, or from a ruleset that is kept in a\n\
          file, and not by the kernel. The command is not changed. Exit status: 3 without a dataplane; otherwise\n\
-         the command's; 127 if it is not there, 126 if it cannot be run.\n\n",
+         the command's; 127 if it is not there, 126 if it cannot be run.\n\n\
+         With --listen the programs are those of containers: a socket that their runtime finds as\n\
+         `listenerPath` in their seccomp profile.\n\n",
     );
-    out.push_str(&usage_lines(OPTIONS, 14));
+    out.push_str(&usage_lines(OPTIONS, 17));
     out
 }
 
@@ -44,13 +56,14 @@ fn shell_usage() -> String {
          Starts a shell ($SHELL, or /bin/sh) in which all commands run as with `penstock exec`. Its prompt says\n\
          `(penstock)` where the shell takes its prompt from the environment.\n\n",
     );
-    out.push_str(&usage_lines(OPTIONS, 14));
+    out.push_str(&usage_lines(SHELL_OPTIONS, 14));
     out
 }
 
 #[derive(Debug, Default, PartialEq)]
 struct Options {
     state: Option<PathBuf>,
+    listen: Option<PathBuf>,
     command: Vec<OsString>,
 }
 
@@ -61,6 +74,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Long("state") => options.state = Some(parser.value().map_err(sentence)?.into()),
+            Long("listen") => options.listen = Some(parser.value().map_err(sentence)?.into()),
             Short('h') | Long("help") => return Ok(None),
             // What follows is the command's.
             Value(command) => {
@@ -76,10 +90,16 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
 /// Runs `penstock exec` with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let parsed = parse(args).and_then(|options| match options {
-        Some(options) if options.command.is_empty() => Err("no command is given".into()),
+        Some(Options { command, listen, .. }) if command.is_empty() != listen.is_some() => {
+            Err(match listen {
+                Some(_) => "--listen takes no command: containers have theirs".into(),
+                None => "no command is given".into(),
+            })
+        }
         parsed => Ok(parsed),
     });
     match given("exec", parsed, exec_usage) {
+        Ok(Options { state, listen: Some(socket), .. }) => listen::run(&socket, state.as_deref()),
         Ok(options) => run(options),
         Err(status) => status,
     }
@@ -91,6 +111,7 @@ pub fn shell(args: impl Iterator<Item = OsString>) -> ExitCode {
         Some(Options { command, .. }) if !command.is_empty() => {
             Err("a shell takes no command: use `penstock exec`".into())
         }
+        Some(Options { listen: Some(_), .. }) => Err("invalid option '--listen'".into()),
         parsed => Ok(parsed),
     });
     let mut options = match given("shell", parsed, shell_usage) {
@@ -173,6 +194,8 @@ mod tests {
         let options = parse(words("--state /s -- nft -- list")).unwrap().unwrap();
         assert_eq!(options.command, ["nft", "--", "list"]);
         assert_eq!(parse(words("--state /s -h nft")), Ok(None));
+        let options = parse(words("--listen /l --state /s")).unwrap().unwrap();
+        assert_eq!((options.listen, options.state), (Some("/l".into()), Some("/s".into())));
         assert!(parse(words("--foo nft")).is_err());
         assert!(parse(words("--state")).is_err());
     }

@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod bench;
+mod bpf;
 mod capture;
 mod command;
 mod commands;
@@ -13,6 +14,7 @@ mod confirm;
 mod dataplane;
 mod diff;
 mod down;
+mod draw;
 mod exec;
 mod input;
 mod learn;

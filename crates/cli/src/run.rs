@@ -3,13 +3,13 @@
 //! `penstock run`: captures go through a ruleset; frames, verdicts and counters come out.
 
 mod against;
-pub mod bpf;
 mod burst;
 mod events;
 mod missing;
 pub mod options;
 pub mod output;
 mod queue;
+mod report;
 mod settle;
 mod summary;
 
@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use penstock_conntrack::Conntrack;
+use penstock_daemon::bpf::{self, Loaded};
 use penstock_daemon::probe;
 use penstock_daemon::{err, errln, out};
 use penstock_dataplane::{Dataplane, Engine};
@@ -37,11 +38,11 @@ use crate::input::{Entry, Inputs, Taken};
 use crate::log::{LogFile, Nflog};
 use crate::rules::{self, NetNames};
 use crate::tracer::Tracer;
-use bpf::{Met, Programs};
 use burst::Burst;
 use events::Events;
 use options::{Options, Wanted};
 use output::Output;
+use report::Collector;
 use summary::{Input, Summary};
 
 /// Runs the command with the arguments after its name.
@@ -87,7 +88,8 @@ fn compare(options: &Options, old: &Path) -> ExitCode {
     }
 }
 
-/// `Ok(false)` if a capture was broken: what came before was run, and the error was told.
+/// `Ok(false)` if a capture was broken, or rules and program of a chain differ: what came before
+/// was run, and the error was told.
 fn run(options: &Options) -> Result<bool, String> {
     if options.engine == Engine::JitAtOnce {
         penstock_jit::supported().map_err(|e| format!("Error: --engine jit: {e}"))?;
@@ -117,11 +119,17 @@ fn run(options: &Options) -> Result<bool, String> {
     output.log_to(log, nflog);
     let names = NetNames::new(&net);
     let ruleset = setup.ruleset(&names, start, options.json)?;
-    let tracer = Tracer::new(&ruleset.generation(), &names, Format::default(), start);
-    output.trace_by(tracer.with_origins());
+    let tracer = || Tracer::new(&ruleset.generation(), &names, Format::default(), start);
+    output.trace_by(tracer().with_origins(), options.trace || options.report.is_none());
+    if options.report.is_some() {
+        let (tracer, generation) = (tracer().with_origins(), ruleset.generation());
+        let wanted = options.report_frames.clone();
+        output.report = Some(Collector::new(tracer, &net, &names, generation, wanted));
+    }
     let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine_with(options.engine, options.code);
-    path.trace_all(options.trace);
+    path.check_bpf(options.check_bpf);
+    path.trace_all(options.trace || options.report.is_some());
     let mut tapped = Vec::new();
     for (device, file) in &options.taps {
         let link = net.link_by_name(device);
@@ -140,10 +148,16 @@ fn run(options: &Options) -> Result<bool, String> {
         .map(|f| lines_to(f).map(Events::to).map_err(failed(f)))
         .transpose()?;
     path.conntrack_mut().set_observer(events.as_ref().map(Events::observer));
-    let mut programs = Programs::load(&options.bpf, options.bpf_elements.as_deref(), &net)?;
+    let programs = Loaded::load(&options.bpf).map_err(|e| format!("Error: {e}"))?;
+    if let Some(file) = &options.bpf_elements {
+        let failed = |e| format!("Error: {}: {e}", file.display());
+        let text = std::fs::read_to_string(file).map_err(|e| failed(e.to_string()))?;
+        bpf::set_elements(&text, &programs.instances).map_err(failed)?;
+    }
+    path.set_bpf(programs.attach(&net).map_err(|e| format!("Error: {e}"))?);
     let started = Instant::now();
     output.watch(!options.read.as_is, options.compare);
-    let pumped = pump(&mut inputs, start, &mut counts, &mut programs, &mut path, &mut output);
+    let pumped = pump(&mut inputs, start, &mut counts, &mut path, &mut output);
     let elapsed = started.elapsed();
     let end = pumped.as_ref().map_or(start, |(_, end)| *end);
     output.finish(end)?;
@@ -161,7 +175,8 @@ fn run(options: &Options) -> Result<bool, String> {
         write_connections(file, path.conntrack()).map_err(failed(file))?;
     }
     if let Some(file) = &options.bpf_maps {
-        write(file, programs.elements().as_bytes()).map_err(failed(file))?;
+        let elements = bpf::elements(&programs.instances, None);
+        write(file, elements.as_bytes()).map_err(failed(file))?;
     }
     if let Some(file) = &options.flows {
         write_flows(file, &path, end).map_err(failed(file))?;
@@ -177,7 +192,7 @@ fn run(options: &Options) -> Result<bool, String> {
     }
     let counters = &path.counters();
     let summary =
-        Summary { inputs: &counts, programs: &programs, output: &output, counters, elapsed };
+        Summary { inputs: &counts, programs: path.bpf(), output: &output, counters, elapsed };
     err!("{summary}");
     if let Some(file) = &options.summary_json {
         let json = lines_to(file).and_then(|mut out| {
@@ -186,10 +201,26 @@ fn run(options: &Options) -> Result<bool, String> {
         });
         json.map_err(failed(file))?;
     }
+    if let (Some(report), Some(file)) = (output.report.take(), &options.report) {
+        let page = report.report(
+            setup.rules().display().to_string(),
+            &what_was_read(&counts),
+            counters,
+            output.missing.to_string(),
+        );
+        write(file, page.page().as_bytes()).map_err(failed(file))?;
+    }
     if let Some(compare) = output.compared() {
         err!("{}", compare.report(&net));
     }
-    Ok(whole)
+    Ok(whole && !output.differed)
+}
+
+/// The captures in a line.
+fn what_was_read(inputs: &[Input]) -> String {
+    let frames: u64 = inputs.iter().map(Input::frames).sum();
+    let names: Vec<&str> = inputs.iter().map(Input::name).collect();
+    format!("{frames} frames of {}", names.join(", "))
 }
 
 /// Adds the tables of captures to the ruleset.
@@ -208,6 +239,15 @@ fn capture(
     for (number, (call, file)) in (0..).zip(&options.captures) {
         tables.push(probe::table(call, number, &devices, names)?);
         output.capture(file)?;
+    }
+    if let Some(report) = &mut output.report {
+        let first = tables.len() as u32;
+        let (probes, calls): (Vec<_>, Vec<_>) =
+            report::probes(generation, !devices.is_empty()).into_iter().unzip();
+        for (number, call) in (first..).zip(&calls) {
+            tables.push(probe::table(call, number, &devices, names)?);
+        }
+        report.count_at(first, probes);
     }
     if !tables.is_empty() {
         let linked = Linked::new(&probe::with_probes(generation, &tables))
@@ -256,14 +296,14 @@ fn pump(
     inputs: &mut Inputs<'_>,
     start: u64,
     counts: &mut [Input],
-    programs: &mut Programs<'_>,
     path: &mut Dataplane,
     output: &mut Output,
 ) -> Result<(bool, u64), String> {
     let (mut whole, mut now) = (true, start);
     let mut burst = Burst::default();
     // What a program answers may decide over the next frame.
-    let single = output.queues.is_heard();
+    let single = output.queues.is_heard() || output.report.is_some();
+    let mut number = 0;
     while let Some(next) = inputs.next() {
         let taken = match next {
             Ok(taken) => taken,
@@ -273,6 +313,7 @@ fn pump(
                 continue;
             }
         };
+        number += 1;
         // What was sent so far decides what this frame is.
         if taken.is_sent() {
             burst.send(path, output);
@@ -288,16 +329,9 @@ fn pump(
             }
         };
         counts[which].count(&frame, completed, &entering);
-        let entering = match programs.meet(entering) {
-            Met::Enters(entering) => entering,
-            Met::Ended => continue,
-            Met::Leaves(devices) => {
-                burst.send(path, output);
-                programs.send(&devices, frame.time, output);
-                output.failed()?;
-                continue;
-            }
-        };
+        if let Some(report) = &mut output.report {
+            report.begin(number, &entering);
+        }
         let arriving = entering.arriving();
         if single || arriving.is_none_or(|frame| !burst.has_room(&frame)) {
             burst.send(path, output);
@@ -310,6 +344,7 @@ fn pump(
                 let sent = entering.send(path, output);
                 sent.map_err(|e| format!("Error: --read {}: {e}", counts[which].name()))?;
                 settle::settle(path, output, now);
+                output.end_of_frame();
                 output.failed()?;
             }
         }

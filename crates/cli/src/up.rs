@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
+use penstock_daemon::bpf::{Attach, Loaded};
 use penstock_daemon::errln;
 use penstock_daemon::{
     Config, Driver, KeepState, OnDeath, PortConfig, QueueConfig, Violation, run,
@@ -62,6 +63,12 @@ const OPTIONS: &[Opt] = &[
         .takes("ADDRESS:PORT", Values::Any),
     long("queue", "pass packets of queue N to the program that listens on this Unix socket; may be repeated")
         .takes("N=SOCKET...", Values::Any),
+    long(
+        "bpf",
+        "a BPF program of an object at a hook, as for `penstock run`: xdp:DEV, tc-ingress:DEV, tc-egress:DEV,\n\
+         or [FAMILY:]HOOK[@PRIORITY]; may be repeated",
+    )
+    .takes("HOOK=FILE[:PROGRAM]...", Values::Any),
     long("batch-time", "time limit for the evaluation of a ruleset; default: 60")
         .takes("SECONDS", Values::Any),
     long("seccomp", "what to do with system calls that a thread does not need: refuse (the default), log, or kill (report and exit)")
@@ -104,6 +111,8 @@ struct Given {
     drivers: Vec<(String, Driver)>,
     state: Option<PathBuf>,
     go_on_without: bool,
+    /// Programs at hooks.
+    bpf: Vec<Attach>,
 }
 
 impl Default for Given {
@@ -128,9 +137,10 @@ impl Default for Given {
             nft: nft::call_of,
             metrics: None,
             queues: Vec::new(),
+            bpf: Loaded::default(),
         };
         let (driver, drivers) = (Driver::Auto, Vec::new());
-        Given { config, driver, drivers, state: None, go_on_without: false }
+        Given { config, driver, drivers, state: None, go_on_without: false, bpf: Vec::new() }
     }
 }
 
@@ -198,6 +208,11 @@ impl Given {
             "queue" => {
                 texts(parser)?.iter().try_for_each(|text| queue(text, &mut config.queues))?
             }
+            "bpf" => {
+                for value in parser.values().map_err(sentence)? {
+                    self.bpf.push(Attach::parse(&value)?);
+                }
+            }
             "seccomp" => config.seccomp = Some(seccomp(&text(parser)?)?),
             "no-seccomp" => config.seccomp = None,
             "allow-read" => config.readers = true,
@@ -237,7 +252,7 @@ impl Given {
 
     /// All of it, if it makes sense together.
     fn config(self) -> Result<Config, String> {
-        let Given { mut config, driver, drivers, state, go_on_without } = self;
+        let Given { mut config, driver, drivers, state, go_on_without, bpf } = self;
         if config.ports.is_empty() {
             return Err("no device is given".into());
         }
@@ -249,6 +264,7 @@ impl Given {
             })?
             .driver = driver;
         }
+        config.bpf = Loaded::load(&bpf)?;
         config.state = state.map(|path| KeepState { path, go_on_without });
         Ok(config)
     }

@@ -75,6 +75,8 @@ pub struct Flow {
     pub protocol: ProtocolInfo,
     /// How many connections that it expected are there.
     pub children: u32,
+    /// Which of its events are reported (`ct event`): bits of [`event`](crate::event).
+    pub events: u16,
 }
 
 /// A change of a protocol's state.

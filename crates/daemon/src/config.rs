@@ -12,6 +12,7 @@ use penstock_net::DevconfSysctls;
 use penstock_state::{Broken, State as Kept};
 use serde::{Deserialize, Serialize};
 
+use crate::bpf::Loaded;
 use crate::control::NftCall;
 use crate::log;
 use crate::seccomp::Violation;
@@ -163,4 +164,6 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Programs that rules give packets to.
     pub queues: Vec<QueueConfig>,
+    /// BPF programs at hooks.
+    pub bpf: Loaded,
 }

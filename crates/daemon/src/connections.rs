@@ -15,8 +15,8 @@ use penstock_nfnetlink::{
 use penstock_ruleset::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::connection_events::{Heard, Watcher};
 use crate::control::Pace;
+use crate::events::{Heard, Watcher};
 use crate::requests::Request;
 use crate::requests::workers::Workers;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Sysctls of the host that packets follow, besides settings of devices: MTUs of paths, and what
-//! packets pass on bridges. The host keeps them; they are only read.
+//! Sysctls of the host that packets follow, besides settings of devices: MTUs of paths, what packets
+//! pass on bridges, and settings of connections and flows. The host keeps them; they are only read.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -31,10 +31,11 @@
 //! | `worker` | a thread that does packets |
 //! | `requests` | what threads ask of each other |
 //! | `offload` | flows and chains that devices do themselves |
-//! | [`probe`], `queues`, `loggers`, `packet_line`, `broadcast`, `connection_events` | what leaves a worker for captures, programs, watchers |
+//! | [`probe`], `queues`, `loggers`, `packet_line`, `broadcast`, `events` | what leaves a worker for captures, programs, watchers |
 //! | `devices` | devices are taken, opened, and given back |
 //! | `namespace_lock` | one dataplane after the other in a network namespace |
 //! | [`control`] | the control socket: addresses, messages, clients, rights |
+//! | [`bpf`] | programs of other people: places, objects, elements of maps |
 //! | `config` | what is asked for |
 //! | `rundir` | the directory of lock, sockets and record |
 //! | `rights`, `seccomp` | what the process may do once it runs |
@@ -42,10 +43,10 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+pub mod bpf;
 mod broadcast;
 mod clock;
 mod config;
-mod connection_events;
 mod connections;
 #[doc(hidden)]
 pub mod console;
@@ -54,6 +55,7 @@ mod daemon;
 mod devices;
 mod evaluator;
 mod event;
+mod events;
 mod guardian;
 mod host_sysctls;
 mod keep;

@@ -24,12 +24,12 @@ use serde::{Deserialize, Serialize};
 use crate::loggers::Logger;
 use crate::packet_line::{Given, Logged, Packet};
 use crate::queues::{Program, Wishes};
-use crate::requests::Request;
 use crate::requests::workers::Workers;
+use crate::requests::{Further, Request};
 
 /// Packets on their way to the programs of one client.
 const WAITING: usize = 16 << 10;
-/// Answers that wait for a worker; who has given more waits.
+/// Messages with answers that wait for a worker; who has given more waits.
 const ANSWERS: usize = 256;
 /// `NFQNL_QMAX_DEFAULT`
 const LENGTH: u32 = 1024;
@@ -130,6 +130,52 @@ pub(crate) struct PacketListeners {
     inner: Mutex<Inner>,
 }
 
+impl Inner {
+    /// The answer to a packet of a queue.
+    fn decide(
+        &mut self,
+        owner: Owner,
+        number: u16,
+        verdict: QueueVerdict,
+    ) -> Result<(u16, Answer, Further), Errno> {
+        /// `NF_VERDICT_FLAG_QUEUE_BYPASS`
+        const BYPASS: u32 = 0x8000;
+        let queue = self.queues.get_mut(&number).ok_or(Errno::Enodev)?;
+        if queue.owner != owner {
+            return Err(Errno::Eperm);
+        }
+        let id = whole_number(&queue.given, verdict.id);
+        let found = match verdict.up_to {
+            true => {
+                let later = queue.given.split_off(&(id + 1));
+                let meant = std::mem::replace(&mut queue.given, later);
+                !meant.is_empty()
+            }
+            false => queue.given.remove(&id),
+        };
+        if !found {
+            return Err(Errno::Enoent);
+        }
+        let answer = Answer {
+            id,
+            up_to: verdict.up_to,
+            verdict: match verdict.verdict & 0xff {
+                0 => Verdict::Drop,
+                1 => Verdict::Accept,
+                3 => Verdict::Queue,
+                4 => Verdict::Repeat,
+                _ => Verdict::Stop,
+            },
+            queue: (verdict.verdict >> 16) as u16,
+            bypass: verdict.verdict & BYPASS != 0,
+            mark: verdict.mark,
+            payload: verdict.payload,
+        };
+        let further = Further { priority: verdict.priority, connection: verdict.connection };
+        Ok((number, answer, further))
+    }
+}
+
 impl PacketListeners {
     /// None yet. Nobody gets the queues of `taken`.
     pub(crate) fn new(workers: Arc<Workers>, taken: Vec<u16>) -> Self {
@@ -165,7 +211,10 @@ impl PacketListeners {
                 let queue = inner.queues.get(&number).ok_or(Errno::Enodev)?;
                 if queue.owner == of(port) { Ok(()) } else { Err(Errno::Eperm) }
             }
-            Ask::Decide(decision) => self.decide(line, decision),
+            Ask::Decide(decision) => match self.decide(line, vec![decision])[..] {
+                [(_, errno), ..] => Err(errno),
+                [] => Ok(()),
+            },
             Ask::Log(port, number, asked) => self.log(line, of(port), number, &asked),
             Ask::Closed(port) => {
                 self.release(|owner| *owner == of(port));
@@ -249,58 +298,33 @@ impl PacketListeners {
         Ok(())
     }
 
-    /// `nfqnl_recv_verdict()`, `nfqnl_recv_verdict_batch()`
-    ///
-    /// # Errors
-    /// `ENODEV`: there is no such queue. `EPERM`: another socket has it. `ENOENT`: no such packet
-    /// waits.
-    pub(crate) fn decide(&self, line: &Line, decision: Decision) -> Result<(), Errno> {
-        /// `NF_VERDICT_FLAG_QUEUE_BYPASS`
-        const BYPASS: u32 = 0x8000;
-        let Decision { port, queue: number, verdict } = decision;
-        let owner = Owner { client: line.client, port };
+    /// Decides about packets, in order (`nfqnl_recv_verdict()`, `nfqnl_recv_verdict_batch()`).
+    /// Returns what is refused, by its place: with `ENODEV` if there is no such queue, with `EPERM`
+    /// if another socket has it, and with `ENOENT` if no such packet waits.
+    pub(crate) fn decide(&self, line: &Line, decisions: Vec<Decision>) -> Vec<(u32, Errno)> {
+        let (mut answers, mut refused) = (Vec::with_capacity(decisions.len()), Vec::new());
         let mut inner = self.lock();
-        let queue = inner.queues.get_mut(&number).ok_or(Errno::Enodev)?;
-        if queue.owner != owner {
-            return Err(Errno::Eperm);
-        }
-        let id = whole_number(&queue.given, verdict.id);
-        let found = match verdict.up_to {
-            true => {
-                let later = queue.given.split_off(&(id + 1));
-                let meant = std::mem::replace(&mut queue.given, later);
-                !meant.is_empty()
+        for (place, Decision { port, queue, verdict }) in (0..).zip(decisions) {
+            let owner = Owner { client: line.client, port };
+            match inner.decide(owner, queue, verdict) {
+                Ok(answer) => answers.push(answer),
+                Err(errno) => refused.push((place, errno)),
             }
-            false => queue.given.remove(&id),
-        };
-        drop(inner);
-        if !found {
-            return Err(Errno::Enoent);
         }
-        let answer = Answer {
-            id,
-            up_to: verdict.up_to,
-            verdict: match verdict.verdict & 0xff {
-                0 => Verdict::Drop,
-                1 => Verdict::Accept,
-                3 => Verdict::Queue,
-                4 => Verdict::Repeat,
-                _ => Verdict::Stop,
-            },
-            queue: (verdict.verdict >> 16) as u16,
-            bypass: verdict.verdict & BYPASS != 0,
-            mark: verdict.mark,
-            payload: verdict.payload,
-        };
-        // Only the worker that queued the packet knows it.
+        drop(inner);
+        if answers.is_empty() {
+            return refused;
+        }
+        let answers: Arc<[_]> = answers.into();
+        // Only the worker that queued a packet knows it.
         for inbox in self.workers.inboxes() {
-            let mut request = Request::Answer(number, answer.clone(), verdict.priority);
+            let mut request = Request::Answers(answers.clone());
             while let Err(back) = inbox.offer(request, ANSWERS) {
                 request = back;
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        Ok(())
+        refused
     }
 
     /// `nfulnl_recv_config()`
@@ -308,9 +332,6 @@ impl PacketListeners {
         let mut inner = self.lock();
         if inner.groups.get(&number).is_some_and(|group| group.owner != owner) {
             return Err(Errno::Eperm);
-        }
-        if asked.flags.is_some_and(|flags| flags & LOG_CONNTRACK != 0) {
-            return Err(Errno::Eopnotsupp);
         }
         match asked.bind {
             Some(Bind::Begin) if inner.groups.contains_key(&number) => return Err(Errno::Ebusy),
@@ -320,6 +341,7 @@ impl PacketListeners {
                     port: owner.port,
                     // Whole packets, unless it says something else (`instance_create()`).
                     copy: MOST_COPIED,
+                    connection: false,
                     missed: Arc::new(AtomicBool::new(false)),
                     to: line.to.clone(),
                 };
@@ -352,6 +374,7 @@ impl PacketListeners {
         }
         if let Some(flags) = asked.flags {
             group.flags = flags;
+            group.logger.connection = flags & LOG_CONNTRACK != 0;
         }
         self.tell_loggers(&inner);
         Ok(())

@@ -240,7 +240,11 @@ impl Common<'_> {
     /// The workers, which do not work yet.
     fn make(&self, parts: Vec<Part>) -> Result<Vec<Worker>, String> {
         let Common { config, net, workers, offload, sync, sysctls } = *self;
-        let settings = Settings { host_stack: true, ..config.settings.clone() };
+        let mut settings = Settings { host_stack: true, ..config.settings.clone() };
+        for (name, value) in sysctls.iter() {
+            // What does not fit was logged when it was read.
+            let _ = settings.set_sysctl(name, *value);
+        }
         let lines = Lines::start().map_err(failed("a thread"))?;
         let shared = (parts.len() > 1).then(|| Shared::new(parts.len(), &settings));
         let mut steering: Vec<_> = match &shared {
@@ -249,6 +253,7 @@ impl Common<'_> {
                 steerings(shared.tracking(), workers.inboxes(), net).into_iter().map(Some).collect()
             }
         };
+        let programs = config.bpf.attach(net)?;
         let mut all = Vec::new();
         for (number, (part, steering)) in parts.into_iter().zip(steering.drain(..)).enumerate() {
             let settings = settings.clone();
@@ -256,8 +261,8 @@ impl Common<'_> {
                 None => Dataplane::live(net.clone(), settings),
                 Some(shared) => Dataplane::of_worker(net.clone(), settings, shared, number),
             };
-            path.set_sysctls(sysctls);
             path.set_engine(config.engine);
+            path.set_bpf(programs.clone());
             let sink = LiveSink::new(part.outs, net.clone(), sync.clone(), lines.clone());
             let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;
             path.set_flow_offload(offloader, devices, config.offload);

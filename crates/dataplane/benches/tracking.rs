@@ -71,6 +71,7 @@ fn ruleset() -> Ruleset {
         counter: None,
         anonymous: false,
         offload: false,
+        program: None,
         userdata: [].into(),
     };
     let rule = NewRule {

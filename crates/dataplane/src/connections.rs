@@ -242,6 +242,7 @@ impl Policies {
         let template = Template {
             helper: helper.unwrap_or(0),
             policy: policy.unwrap_or(0),
+            events: new.events,
             ..Template::default()
         };
         set_template(conntrack, packet, template, (new.zone, new.dir))

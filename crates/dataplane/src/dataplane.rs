@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use penstock_conntrack::Conntrack;
+use penstock_conntrack::status::NAT_MASK;
+use penstock_conntrack::{Conntrack, Direction};
 use penstock_flowtable::Offloader;
 use penstock_jit::{CompileError, Helpers, Options as CompileOptions, Profiled, rule_name};
 use penstock_net::Network;
@@ -13,7 +14,9 @@ use penstock_program::image::ChainIndex;
 use penstock_program::osf::Fingerprints;
 use penstock_random::Random;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
+use penstock_wire::protocol;
 
+use crate::bpf::BpfPrograms;
 use crate::code::{Codes, Engine};
 use crate::flow::{FlowCounts, FlowEntry, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow};
 use crate::hooks::Hooks;
@@ -27,11 +30,18 @@ use crate::sink::Sink;
 use crate::sockets::Sockets;
 use crate::stages::burst::{Packets, gather};
 use crate::stages::hook_env::HookEnv;
+use crate::stages::xdp::Met;
 use crate::state::State;
 use crate::sysctl::LIVE_SYSCTLS;
 use crate::taps::Taps;
 use crate::tc::Tc;
+use crate::ways::RememberedWays;
 use crate::worker::Worker;
+
+/// Packets of a direction of a connection after which their way is remembered, where nothing is to
+/// happen at once: finding it out costs as much as it saves for some twenty packets, so short
+/// connections do without.
+const REMEMBER_AFTER: u32 = 8;
 
 /// The packet path of one network namespace. One worker uses it at a time.
 ///
@@ -42,6 +52,8 @@ pub struct Dataplane {
     linked: Arc<Linked>,
     /// Chains that devices run themselves.
     offloaded: Vec<(ChainIndex, u32)>,
+    /// BPF programs that are attached.
+    programs: BpfPrograms,
     hooks: Arc<Hooks>,
     codes: Codes,
     settings: Settings,
@@ -81,11 +93,13 @@ impl Dataplane {
 
     fn of_member(net: Arc<Network>, settings: Settings, member: &Member) -> Self {
         let linked = Arc::new(Linked::default());
-        let hooks = Arc::new(Hooks::new(&net, &linked, &[], &settings));
+        let programs = BpfPrograms::default();
+        let hooks = Arc::new(Hooks::new(&net, &linked, &[], &programs, &settings));
         let state = State::new(&net, &settings, member);
         let codes = Codes::by(member.compiler());
         let packets = Packets::default();
-        Dataplane { net, linked, offloaded: Vec::new(), hooks, codes, settings, state, packets }
+        let offloaded = Vec::new();
+        Dataplane { net, linked, offloaded, programs, hooks, codes, settings, state, packets }
     }
 
     /// Seeds random numbers (`meta random`, `numgen random`, fragment identifications), for
@@ -120,7 +134,7 @@ impl Dataplane {
             conntrack.set_settings(settings);
         }
         self.state.tracking.policies.set(conntrack, &linked.ct_objects);
-        let hooks = Hooks::new(&self.net, &linked, &self.offloaded, &self.settings);
+        let hooks = self.hooks_for(&self.net, &linked);
         if hooks != *self.hooks {
             // Where a held packet would continue is not where it was (nf_queue_nf_hook_drop()).
             for _ in 0..self.state.queues.clear() {
@@ -133,11 +147,39 @@ impl Dataplane {
         self.codes.forget();
     }
 
+    fn hooks_for(&self, net: &Network, linked: &Linked) -> Hooks {
+        Hooks::new(net, linked, &self.offloaded, &self.programs, &self.settings)
+    }
+
+    /// Attaches BPF programs to hooks, and no others, from now on.
+    pub fn set_bpf(&mut self, programs: BpfPrograms) {
+        self.state.bpf.set(&programs);
+        if self.state.bpf.has_tc() && self.state.tc.is_none() {
+            // They are at the tc stage.
+            self.state.tc = Some(Box::new(Tc::new(Arc::default())));
+        }
+        self.programs = programs;
+        let net = self.net.clone();
+        self.renew_hooks(&net);
+    }
+
+    /// Runs the rules of chains with BPF programs, too, and tells the sink where they decide
+    /// otherwise ([`Sink::bpf_differs`]). The program decides. The rules count and change their
+    /// sets, but neither answer nor send.
+    pub fn check_bpf(&mut self, on: bool) {
+        self.state.bpf.checks = on;
+    }
+
+    /// The BPF programs that are attached.
+    pub fn bpf(&self) -> &BpfPrograms {
+        &self.programs
+    }
+
     /// Devices (by index) run chains at ingress themselves from now on, and no others: those are
     /// not run for what they receive.
     pub fn set_offloaded(&mut self, offloaded: Vec<(ChainIndex, u32)>) {
         self.offloaded = offloaded;
-        let hooks = Hooks::new(&self.net, &self.linked, &self.offloaded, &self.settings);
+        let hooks = self.hooks_for(&self.net, &self.linked);
         if hooks != *self.hooks {
             self.hooks = Arc::new(hooks);
             self.codes.forget();
@@ -211,6 +253,10 @@ impl Dataplane {
         for (name, value) in values.iter().filter(|(name, _)| LIVE_SYSCTLS.contains(name)) {
             let _ = self.settings.set_sysctl(name, *value);
         }
+        if *self.state.conntrack.settings() != self.settings.conntrack {
+            self.state.conntrack.set_settings(self.settings.conntrack.clone());
+        }
+        self.state.flows.set_timeouts(&self.settings.flow);
         let net = self.net.clone();
         self.renew_hooks(&net);
     }
@@ -218,7 +264,7 @@ impl Dataplane {
     /// Makes the lists of hooks for a network or settings that have changed. Flows and remembered
     /// routes are checked again: they have the MTUs of paths.
     fn renew_hooks(&mut self, net: &Network) {
-        let hooks = Hooks::new(net, &self.linked, &self.offloaded, &self.settings);
+        let hooks = self.hooks_for(net, &self.linked);
         if hooks != *self.hooks {
             for _ in 0..self.state.queues.clear() {
                 self.state.counters.count(DropReason::Queue);
@@ -255,8 +301,17 @@ impl Dataplane {
     pub fn receive_super<S: Sink>(&mut self, frame: Frame<'_>, gso: Gso, sink: &mut S) {
         self.burst(sink, |worker, packet| {
             worker.pass_time(frame.time);
-            worker.receive_super(&frame, gso, packet);
+            let changed = match worker.xdp(&frame, packet) {
+                Met::Ended => return,
+                Met::Unchanged => None,
+                Met::Changed(bytes) => Some(bytes),
+            };
+            let bytes = changed.as_deref().unwrap_or(frame.bytes);
+            worker.receive_super(&Frame { bytes, ..frame }, gso, packet);
             worker.drain();
+            if let Some(bytes) = changed {
+                worker.give_back(bytes);
+            }
         });
     }
 
@@ -352,6 +407,11 @@ impl Dataplane {
         self.state.flows.refusals()
     }
 
+    /// What connections remember of the ways of their packets.
+    pub fn remembered_ways(&self) -> RememberedWays {
+        self.state.ways.summary(&self.state.conntrack)
+    }
+
     /// What happened to flows so far and how often they were refused, in words.
     pub fn flow_summary(&self) -> FlowSummary {
         self.state.flows.summary()
@@ -393,8 +453,10 @@ impl Dataplane {
         frames: impl IntoIterator<Item = Frame<'f>>,
         sink: &mut S,
     ) {
-        self.work(sink, |worker, packets| {
-            gather(frames.into_iter(), |burst| worker.receive_burst(burst, packets));
+        let has_xdp = self.state.bpf.has_xdp();
+        self.work(sink, |worker, packets| match has_xdp {
+            false => gather(frames.into_iter(), |burst| worker.receive_burst(burst, packets)),
+            true => frames.into_iter().for_each(|frame| worker.receive_by_xdp(&frame, packets)),
         });
     }
 
@@ -445,6 +507,36 @@ impl Dataplane {
         result
     }
 
+    /// Does something with the connection of the packet that waits with a number, before it is
+    /// answered with `answer`. If it succeeds, and the packet of a translated connection gets more
+    /// or fewer bytes, sequence numbers of TCP follow.
+    pub fn change_connection_of(
+        &mut self,
+        id: u64,
+        answer: &QueueAnswer<'_>,
+        change: impl FnOnce(&mut Conntrack, u32) -> bool,
+    ) {
+        let State { queues, conntrack, .. } = &mut self.state;
+        let Some(held) = queues.held.get(&id) else { return };
+        let packet = &held.packet;
+        let Some(n) = conntrack.connection(&packet.meta.ct).map(|c| c.number()) else { return };
+        if !change(conntrack, n) {
+            return;
+        }
+        let longer =
+            answer.payload.map_or(0, |new| new.len() as i32 - packet.network().len() as i32);
+        let translated = conntrack.connection_at(n).is_some_and(|c| c.status() & NAT_MASK != 0);
+        let tcp = packet.transport().is_some_and(|t| t.protocol == protocol::TCP);
+        let header = packet.transport_bytes().and_then(|bytes| bytes.first_chunk::<8>());
+        if let Some([_, _, _, _, a, b, c, d]) = header.filter(|_| longer != 0 && translated && tcp)
+        {
+            let sequence = u32::from_be_bytes([*a, *b, *c, *d]);
+            let reply = packet.meta.ct.info.is_reply();
+            let direction = if reply { Direction::Reply } else { Direction::Original };
+            conntrack.shift_sequence(n, direction, sequence, longer);
+        }
+    }
+
     /// The listener of a queue is gone: packets that wait there are dropped, as in the kernel.
     pub fn close_queue<S: Sink>(&mut self, queue: u16, time: u64, sink: &mut S) {
         let answer =
@@ -469,14 +561,17 @@ impl Dataplane {
     }
 
     fn work<S: Sink>(&mut self, sink: &mut S, work: impl FnOnce(&mut Worker<'_, S>, &mut Packets)) {
-        let Dataplane { net, linked, offloaded: _, hooks, codes, settings, state, packets } = self;
+        let Dataplane { net, linked, hooks, codes, settings, state, packets, .. } = self;
         let engine = codes.engine;
         let code = codes.get(Helpers::of::<HookEnv<'_, '_, '_, S>>(), linked, hooks);
         // The interpreter is what all else is compared with.
         let fast_path = engine != Engine::Interpreter;
+        let remember_after = if engine == Engine::JitAtOnce { 1 } else { REMEMBER_AFTER };
+        let image = &linked.image;
         let mut worker =
-            Worker { net, image: &linked.image, hooks, code, fast_path, settings, state, sink };
+            Worker { net, image, hooks, code, fast_path, remember_after, settings, state, sink };
         worker.follow_paths();
+        worker.follow_ways();
         work(&mut worker, packets);
         debug_assert_eq!(
             self.counters().unaccounted(),

@@ -7,17 +7,20 @@
 //! [`Worker::run_list`](crate::worker::Worker::run_list).
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
+use penstock_ebpfvm::{Counts, Program};
 use penstock_jit::{self as jit, Bursts, List};
 use penstock_net::{Link, Network};
 use penstock_packet::Packet;
 use penstock_program::image::{ChainIndex, FlowtableIndex};
 use penstock_program::{Context, Hook};
-use penstock_ruleset::Family;
 use penstock_ruleset::link::{Linked, LinkedBase, LinkedFlowtable};
-use penstock_ruleset::model::{BaseChain, ChainType};
+use penstock_ruleset::model::ChainType;
 use penstock_ruleset::needs::PerFamily;
+use penstock_ruleset::{Family, LoadedProgram};
 
+use crate::bpf::{BpfHook, BpfPrograms};
 use crate::settings::Settings;
 
 /// Protocol families that have lists of their own. Chains of `inet` tables are in both IP lists.
@@ -95,7 +98,32 @@ pub(crate) enum Stage {
     BridgeConfirm,
     /// IP packets on a bridge pass the hook of IP (`br_netfilter_hooks.c`).
     BridgeIp(Hook),
+    /// A BPF program (`nf_hook_run_bpf()`).
+    Program(ProgramIndex),
 }
+
+/// The number of a program in the lists of a generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ProgramIndex(u16);
+
+/// A BPF program in a list.
+#[derive(Debug)]
+pub(crate) struct HookProgram {
+    pub(crate) program: Program,
+    /// The hook in words, or the chain.
+    pub(crate) label: Arc<str>,
+    pub(crate) counts: Arc<Counts>,
+    /// The chain that it stands for.
+    pub(crate) chain: Option<Entry>,
+}
+
+impl PartialEq for HookProgram {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.counts, &other.counts) && self.chain == other.chain
+    }
+}
+
+impl Eq for HookProgram {}
 
 /// What a list does that has no chains: these stages, in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,7 +149,8 @@ impl BuiltIn {
                 | Stage::BridgeConntrack
                 | Stage::BridgeInput
                 | Stage::BridgeConfirm
-                | Stage::BridgeIp(_) => return None,
+                | Stage::BridgeIp(_)
+                | Stage::Program(_) => return None,
             }
             Some(all)
         })
@@ -132,7 +161,7 @@ impl BuiltIn {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HookList {
     pub(crate) stages: Vec<Stage>,
-    /// Some of them are chains.
+    /// Some of them are chains, or BPF programs.
     pub(crate) has_chains: bool,
     /// Number of the list among those that code is made for; chains that nothing is gained with
     /// have none.
@@ -184,10 +213,16 @@ const SYNPROXY: i32 = CONFIRM - 1;
 #[derive(Clone, Copy, Debug)]
 struct Registered {
     priority: i32,
-    /// With equal priority, what was registered later runs first. Stages count as registered after
-    /// all chains: rules that need them come after the chains of their ruleset.
+    /// With equal priority, what was registered later runs first. Chains have even numbers, BPF
+    /// programs odd ones between. Stages count as registered after all chains: rules that need them
+    /// come after the chains of their ruleset.
     order: Reverse<u64>,
     stage: Stage,
+}
+
+/// The place of a chain in the order of registration.
+fn order_of(registered: u64) -> Reverse<u64> {
+    Reverse(registered.saturating_mul(2))
 }
 
 /// Number of lists that belong to no device: four families with the five hooks from prerouting to
@@ -214,6 +249,8 @@ pub(crate) struct Hooks {
     early: Vec<Vec<FlowtableIndex>>,
     /// The lists that code is made for.
     code: Vec<List>,
+    /// BPF programs in the lists.
+    programs: Vec<HookProgram>,
 }
 
 fn slot(protocol: Protocol, hook: Hook) -> Option<usize> {
@@ -245,13 +282,49 @@ struct Registry {
     ingress: Vec<Vec<Registered>>,
     egress: Vec<Vec<Registered>>,
     early: Vec<Vec<Registered>>,
+    programs: Vec<HookProgram>,
 }
 
 impl Registry {
+    /// BPF programs at hooks of netfilter.
+    fn attached(&mut self, programs: &BpfPrograms) {
+        for attachment in programs.iter() {
+            let BpfHook::Netfilter { family, hook, priority, registered } = attachment.hook else {
+                continue;
+            };
+            let protocol = if family == Family::Ip6 { Protocol::Ip6 } else { Protocol::Ip };
+            let Some(slot) = slot(protocol, hook) else { continue };
+            let Reverse(after) = order_of(registered);
+            let stage = self.program(HookProgram {
+                program: attachment.program.clone(),
+                label: attachment.label.clone(),
+                counts: attachment.counts.clone(),
+                chain: None,
+            });
+            let order = Reverse(after.saturating_add(1));
+            self.lists[slot].push(Registered { priority, order, stage });
+        }
+    }
+
+    fn program(&mut self, program: HookProgram) -> Stage {
+        self.programs.push(program);
+        Stage::Program(ProgramIndex(self.programs.len() as u16 - 1))
+    }
+
     /// Chains for devices that do not exist are in no list.
-    fn chain(&mut self, net: &Network, family: Family, chain: ChainIndex, base: &BaseChain) {
-        let stage = Stage::Chain(Entry { chain, family, kind: base.kind });
-        let entry = Registered { priority: base.priority, order: Reverse(base.registered), stage };
+    fn chain(&mut self, net: &Network, linked: &LinkedBase) {
+        let LinkedBase { chain, family, base, program } = linked;
+        let entry = Entry { chain: *chain, family: *family, kind: base.kind };
+        let stage = match program {
+            Some(LoadedProgram { program, counts }) => self.program(HookProgram {
+                program: program.clone(),
+                label: program.instance().file().into(),
+                counts: counts.clone(),
+                chain: Some(entry),
+            }),
+            None => Stage::Chain(entry),
+        };
+        let entry = Registered { priority: base.priority, order: order_of(base.registered), stage };
         let per_device = match base.hook {
             Hook::Ingress => Some(&mut self.ingress),
             Hook::Egress => Some(&mut self.egress),
@@ -290,7 +363,7 @@ impl Registry {
         let stage = Stage::Flowtable(at);
         let entry = Registered {
             priority: flowtable.priority,
-            order: Reverse(flowtable.registered),
+            order: order_of(flowtable.registered),
             stage,
         };
         let lists = if flowtable.early { &mut self.early } else { &mut self.ingress };
@@ -379,7 +452,8 @@ fn chains(list: Vec<Registered>) -> Vec<Entry> {
         | Stage::BridgeConntrack
         | Stage::BridgeInput
         | Stage::BridgeConfirm
-        | Stage::BridgeIp(_) => None,
+        | Stage::BridgeIp(_)
+        | Stage::Program(_) => None,
     };
     ordered(list).into_iter().filter_map(chain).collect()
 }
@@ -397,7 +471,8 @@ fn flowtables(list: Vec<Registered>) -> Vec<FlowtableIndex> {
         | Stage::BridgeConntrack
         | Stage::BridgeInput
         | Stage::BridgeConfirm
-        | Stage::BridgeIp(_) => None,
+        | Stage::BridgeIp(_)
+        | Stage::Program(_) => None,
     };
     ordered(list).into_iter().filter_map(flowtable).collect()
 }
@@ -420,7 +495,8 @@ fn code_entry(stage: &Stage, family: Family, ingress: bool) -> jit::Entry {
         | Stage::BridgeConntrack
         | Stage::BridgeInput
         | Stage::BridgeConfirm
-        | Stage::BridgeIp(_) => jit::Entry::Stage,
+        | Stage::BridgeIp(_)
+        | Stage::Program(_) => jit::Entry::Stage,
     }
 }
 
@@ -432,7 +508,8 @@ fn hook_list(
     code: &mut Vec<List>,
 ) -> HookList {
     let stages = ordered(list);
-    let has_chains = stages.iter().any(|stage| matches!(stage, Stage::Chain(_)));
+    let rules = |stage: &Stage| matches!(stage, Stage::Chain(_) | Stage::Program(_));
+    let has_chains = stages.iter().any(rules);
     let entries: Vec<_> = stages.iter().map(|stage| code_entry(stage, family, ingress)).collect();
     let worth = entries.iter().any(|entry| *entry != jit::Entry::Stage);
     let number = worth.then(|| {
@@ -461,6 +538,7 @@ impl Hooks {
         net: &Network,
         linked: &Linked,
         offloaded: &[(ChainIndex, u32)],
+        programs: &BpfPrograms,
         settings: &Settings,
     ) -> Self {
         let devices = net.last_index() as usize + 1;
@@ -470,9 +548,8 @@ impl Hooks {
             early: vec![Vec::new(); devices],
             ..Registry::default()
         };
-        for LinkedBase { chain, family, base } in &linked.bases {
-            registry.chain(net, *family, *chain, base);
-        }
+        linked.bases.iter().for_each(|base| registry.chain(net, base));
+        registry.attached(programs);
         for (chain, device) in offloaded {
             let is = |stage: &Stage| matches!(stage, Stage::Chain(entry) if entry.chain == *chain);
             if let Some(list) = registry.ingress.get_mut(*device as usize) {
@@ -525,7 +602,14 @@ impl Hooks {
             (per_device(registry.ingress, true), per_device(registry.egress, false));
         let tracks = needs.conntrack.any();
         let early = registry.early.into_iter().map(flowtables).collect();
-        Hooks { used, early, tracks, lists, nat: registry.nat.map(chains), ingress, egress, code }
+        let (nat, programs) = (registry.nat.map(chains), registry.programs);
+        Hooks { used, early, tracks, lists, nat, ingress, egress, code, programs }
+    }
+
+    /// A BPF program of a list.
+    #[inline]
+    pub(crate) fn program(&self, index: ProgramIndex) -> Option<&HookProgram> {
+        self.programs.get(usize::from(index.0))
     }
 
     /// Whether received packets get connections.
@@ -550,6 +634,7 @@ impl Hooks {
             Some(Stage::BridgeInput) => "connections of frames for the bridge",
             Some(Stage::BridgeConfirm) => "confirmation of bridged frames",
             Some(Stage::BridgeIp(_)) => "hook of IP on a bridge",
+            Some(Stage::Program(_)) => "BPF program",
             None => "stage",
         };
         name.to_owned()

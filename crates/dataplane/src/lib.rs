@@ -68,6 +68,7 @@
 
 mod addresses;
 mod adjacencies;
+mod bpf;
 mod bridge;
 mod chain_offload;
 mod code;
@@ -107,8 +108,12 @@ mod sysctl;
 mod taps;
 mod tc;
 mod tunnels;
+mod ways;
 mod worker;
 
+pub use bpf::{
+    BpfAttachError, BpfAttachment, BpfDifference, BpfFault, BpfHook, BpfPrograms, BpfRules,
+};
 pub use chain_offload::{OffloadedChain, can_run_chains};
 pub use code::Engine;
 pub use dataplane::Dataplane;
@@ -131,3 +136,4 @@ pub use sink::{LogRecord, QueueRecord, Queued, Sink, TraceEvent, TraceRecord, Tr
 pub use sockets::{ListedSocket, SocketList, Sockets};
 pub use stages::burst::is_of_burst;
 pub use sysctl::LIVE_SYSCTLS;
+pub use ways::RememberedWays;

@@ -41,7 +41,17 @@ reasons! {
     Reject = "reject",
     /// `fwd` took it and could not send it on.
     Forward = "fwd impossible",
-    /// A filter of the tc stage dropped it (`TC_INGRESS`, `TC_EGRESS`).
+    /// A BPF program at a hook of netfilter dropped it (`NETFILTER_DROP`).
+    Bpf = "BPF program",
+    /// A BPF program went wrong.
+    BpfFault = "BPF program went wrong",
+    /// A program of XDP dropped it.
+    Xdp = "XDP program",
+    /// A program of XDP gave up, or returned what is no verdict.
+    XdpAborted = "XDP program aborted",
+    /// A program of XDP redirected it to a device that is not there.
+    XdpRedirect = "XDP redirect to no device",
+    /// A filter or program of the tc stage dropped it (`TC_INGRESS`, `TC_EGRESS`).
     Tc = "tc filter",
     /// The queue of the device has no room (`QDISC_DROP`).
     Qdisc = "device queue full",

@@ -14,6 +14,7 @@ use penstock_program::osf::Fingerprints;
 use penstock_random::Random;
 
 use crate::adjacencies::Forwarding;
+use crate::bpf::Bpf;
 use crate::bridge::{Bridges, SharedBridges};
 use crate::connections::Policies;
 use crate::connlimit::Connlimit;
@@ -36,6 +37,7 @@ use crate::synproxy::Proxies;
 use crate::taps::Taps;
 use crate::tc::Tc;
 use crate::tunnels::Tunnels;
+use crate::ways::Ways;
 
 /// Identification of the first IPv4 packet that the host makes: none of the small numbers that
 /// captures and rules are made with.
@@ -60,6 +62,8 @@ pub(crate) struct State {
     pub(crate) ipsec: Option<Box<Ipsec>>,
     /// Traffic control, where there is any.
     pub(crate) tc: Option<Box<Tc>>,
+    /// BPF programs on devices, and what all programs run with.
+    pub(crate) bpf: Bpf,
     /// Devices that are listened to.
     pub(crate) taps: Taps,
     /// Forwarding tables, and what rules ask about ports.
@@ -72,6 +76,8 @@ pub(crate) struct State {
     pub(crate) path_mtus: PathMtus,
     /// Routes and neighbours that were found before.
     pub(crate) forwarding: Forwarding,
+    /// What connections remember of the ways of their packets.
+    pub(crate) ways: Ways,
     /// Packets that wait for a listener.
     pub(crate) queues: Queues,
     /// Packets that wait for a neighbour's link address.
@@ -203,12 +209,14 @@ impl State {
             fragments: FragmentTables::default(),
             ipsec: Ipsec::new(net, None),
             tc: None,
+            bpf: Bpf::default(),
             taps: Taps::default(),
             bridges: shared_bridges.of(net),
             shared_bridges,
             tunnels: Tunnels::default(),
             path_mtus: PathMtus::new(member.path_mtus()),
             forwarding: Forwarding::default(),
+            ways: Ways::default(),
             queues: Queues::default(),
             neigh_queue: NeighQueue::default(),
             buffers: Buffers::default(),

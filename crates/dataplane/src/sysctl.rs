@@ -7,8 +7,9 @@ use penstock_conntrack::SysctlError;
 use crate::settings::{SECOND, Settings};
 
 /// Those that [`Dataplane::set_sysctls`](crate::Dataplane::set_sysctls) changes between packets: MTUs
-/// of paths, and what packets pass on bridges.
-pub const LIVE_SYSCTLS: [&str; 11] = [
+/// of paths, what packets pass on bridges, and settings of connections and of flows. The number of
+/// buckets is none of them: the table has as many as it needs.
+pub const LIVE_SYSCTLS: [&str; 58] = [
     "net.ipv4.ip_forward_use_pmtu",
     "net.ipv4.ip_no_pmtu_disc",
     "net.ipv4.route.min_pmtu",
@@ -20,6 +21,53 @@ pub const LIVE_SYSCTLS: [&str; 11] = [
     "net.bridge.bridge-nf-filter-vlan-tagged",
     "net.bridge.bridge-nf-filter-pppoe-tagged",
     "net.bridge.bridge-nf-pass-vlan-input-dev",
+    "net.netfilter.nf_conntrack_acct",
+    "net.netfilter.nf_conntrack_checksum",
+    "net.netfilter.nf_conntrack_dccp_loose",
+    "net.netfilter.nf_conntrack_dccp_timeout_closereq",
+    "net.netfilter.nf_conntrack_dccp_timeout_closing",
+    "net.netfilter.nf_conntrack_dccp_timeout_open",
+    "net.netfilter.nf_conntrack_dccp_timeout_partopen",
+    "net.netfilter.nf_conntrack_dccp_timeout_request",
+    "net.netfilter.nf_conntrack_dccp_timeout_respond",
+    "net.netfilter.nf_conntrack_dccp_timeout_timewait",
+    "net.netfilter.nf_conntrack_expect_max",
+    "net.netfilter.nf_conntrack_frag6_high_thresh",
+    "net.netfilter.nf_conntrack_frag6_timeout",
+    "net.netfilter.nf_conntrack_generic_timeout",
+    "net.netfilter.nf_conntrack_gre_timeout",
+    "net.netfilter.nf_conntrack_gre_timeout_stream",
+    "net.netfilter.nf_conntrack_icmp_timeout",
+    "net.netfilter.nf_conntrack_icmpv6_timeout",
+    "net.netfilter.nf_conntrack_log_invalid",
+    "net.netfilter.nf_conntrack_max",
+    "net.netfilter.nf_conntrack_sctp_timeout_closed",
+    "net.netfilter.nf_conntrack_sctp_timeout_cookie_echoed",
+    "net.netfilter.nf_conntrack_sctp_timeout_cookie_wait",
+    "net.netfilter.nf_conntrack_sctp_timeout_established",
+    "net.netfilter.nf_conntrack_sctp_timeout_heartbeat_sent",
+    "net.netfilter.nf_conntrack_sctp_timeout_shutdown_ack_sent",
+    "net.netfilter.nf_conntrack_sctp_timeout_shutdown_recd",
+    "net.netfilter.nf_conntrack_sctp_timeout_shutdown_sent",
+    "net.netfilter.nf_conntrack_tcp_be_liberal",
+    "net.netfilter.nf_conntrack_tcp_ignore_invalid_rst",
+    "net.netfilter.nf_conntrack_tcp_loose",
+    "net.netfilter.nf_conntrack_tcp_max_retrans",
+    "net.netfilter.nf_conntrack_tcp_timeout_close",
+    "net.netfilter.nf_conntrack_tcp_timeout_close_wait",
+    "net.netfilter.nf_conntrack_tcp_timeout_established",
+    "net.netfilter.nf_conntrack_tcp_timeout_fin_wait",
+    "net.netfilter.nf_conntrack_tcp_timeout_last_ack",
+    "net.netfilter.nf_conntrack_tcp_timeout_max_retrans",
+    "net.netfilter.nf_conntrack_tcp_timeout_syn_recv",
+    "net.netfilter.nf_conntrack_tcp_timeout_syn_sent",
+    "net.netfilter.nf_conntrack_tcp_timeout_time_wait",
+    "net.netfilter.nf_conntrack_tcp_timeout_unacknowledged",
+    "net.netfilter.nf_conntrack_timestamp",
+    "net.netfilter.nf_conntrack_udp_timeout",
+    "net.netfilter.nf_conntrack_udp_timeout_stream",
+    "net.netfilter.nf_flowtable_tcp_timeout",
+    "net.netfilter.nf_flowtable_udp_timeout",
 ];
 
 const MILLISECOND: u64 = SECOND / 1000;
@@ -97,6 +145,20 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_are_followed_are_those_of_settings() {
+        let mut settings = Settings::default();
+        for name in LIVE_SYSCTLS {
+            assert_ne!(settings.set_sysctl(name, 1), Err(SysctlError::Unknown), "{name}");
+        }
+        let of_trackers = penstock_conntrack::Tracker::ALL.into_iter().flat_map(|t| t.timeouts());
+        // There is no sysctl for the fourth way of TCP into a connection.
+        for timeout in of_trackers.filter(|timeout| timeout.policy != "syn_sent2") {
+            let name = format!("net.netfilter.nf_conntrack_{}", timeout.sysctl);
+            assert!(LIVE_SYSCTLS.contains(&&*name), "{name}");
+        }
+    }
 
     #[test]
     fn sysctls_have_their_effect_of_the_kernel() {

@@ -26,6 +26,8 @@ pub(crate) struct Worker<'a, S> {
     pub(crate) code: Option<&'a Compiled>,
     /// Whether packets may take the fast path; else they pass stage by stage.
     pub(crate) fast_path: bool,
+    /// Packets of a direction of a connection after which their way is remembered.
+    pub(crate) remember_after: u32,
     pub(crate) settings: &'a Settings,
     pub(crate) state: &'a mut State,
     pub(crate) sink: &'a mut S,

@@ -7,7 +7,7 @@
 use crate::fault::FaultKind;
 use crate::packet::Packet;
 use crate::space::{self, OBJECTS, PACKET, address};
-use crate::types::{self, Struct};
+use crate::types::{self, Field, Struct, field};
 
 /// What a program is (`enum bpf_prog_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,10 +89,11 @@ pub struct Skb {
 }
 
 /// A device, as netfilter programs see it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
 pub struct Device {
-    pub name: String,
+    /// With zeros at its end.
+    pub name: [u8; 16],
     pub index: u32,
     pub mtu: u32,
     /// `ARPHRD_*`.
@@ -402,8 +403,7 @@ impl Netfilter {
         let mut objects = std::mem::take(&mut self.objects.0);
         objects.clear();
         objects.resize(OBJECTS_LEN, 0);
-        let mut put = |base: u32, of: &Struct, name: &str, value: u64| {
-            let Some(field) = of.field(name) else { return };
+        let mut put = |base: u32, field: &Field, value: u64| {
             let at = (base + field.at) as usize;
             let bytes = value.to_le_bytes();
             if let (Some(place), Some(bytes)) =
@@ -414,39 +414,41 @@ impl Netfilter {
         };
         let input = if self.input.is_some() { address(OBJECTS, INPUT) } else { 0 };
         let output = if self.output.is_some() { address(OBJECTS, OUTPUT) } else { 0 };
-        put(STATE, &types::HOOK_STATE, "hook", u64::from(self.hook));
-        put(STATE, &types::HOOK_STATE, "pf", u64::from(self.family));
-        put(STATE, &types::HOOK_STATE, "in", input);
-        put(STATE, &types::HOOK_STATE, "out", output);
-        put(STATE, &types::HOOK_STATE, "net", address(OBJECTS, NET));
         // At output the packet has no device yet, and from postrouting on that of its way out.
         let device = match self.hook {
             LOCAL_OUT => 0,
             POST_ROUTING => output,
             _ => input,
         };
-        put(SK_BUFF, &types::SK_BUFF, "dev", device);
-        put(SK_BUFF, &types::SK_BUFF, "len", self.packet.len() as u64);
-        put(SK_BUFF, &types::SK_BUFF, "mark", u64::from(self.mark));
-        put(SK_BUFF, &types::SK_BUFF, "priority", u64::from(self.priority));
         let arrived = self.input.as_ref().map_or(0, |device| device.index);
-        put(SK_BUFF, &types::SK_BUFF, "skb_iif", u64::from(arrived));
-        put(SK_BUFF, &types::SK_BUFF, "hash", u64::from(self.hash));
-        put(SK_BUFF, &types::SK_BUFF, "protocol", u64::from(self.protocol));
-        put(SK_BUFF, &types::SK_BUFF, "queue_mapping", u64::from(self.queue_mapping));
-        put(SK_BUFF, &types::SK_BUFF, "pkt_type", u64::from(self.packet_type & 7));
+        put(STATE, &field::HOOK, u64::from(self.hook));
+        put(STATE, &field::PF, u64::from(self.family));
+        put(STATE, &field::IN, input);
+        put(STATE, &field::OUT, output);
+        put(STATE, &field::NET, address(OBJECTS, NET));
+        put(SK_BUFF, &field::DEV, device);
+        put(SK_BUFF, &field::LEN, self.packet.len() as u64);
+        put(SK_BUFF, &field::MARK, u64::from(self.mark));
+        put(SK_BUFF, &field::PRIORITY, u64::from(self.priority));
+        put(SK_BUFF, &field::SKB_IIF, u64::from(arrived));
+        put(SK_BUFF, &field::HASH, u64::from(self.hash));
+        put(SK_BUFF, &field::PROTOCOL, u64::from(self.protocol));
+        put(SK_BUFF, &field::QUEUE_MAPPING, u64::from(self.queue_mapping));
+        put(SK_BUFF, &field::PKT_TYPE, u64::from(self.packet_type & 7));
         for (base, device) in [(INPUT, &self.input), (OUTPUT, &self.output)] {
             let Some(device) = device else { continue };
-            put(base, &types::NET_DEVICE, "ifindex", u64::from(device.index));
-            put(base, &types::NET_DEVICE, "mtu", u64::from(device.mtu));
-            put(base, &types::NET_DEVICE, "type", u64::from(device.hardware));
-        }
-        for (base, device) in [(INPUT, &self.input), (OUTPUT, &self.output)] {
-            let Some(device) = device else { continue };
-            let from = base as usize + 16;
-            for (to, byte) in objects[from..from + 15].iter_mut().zip(device.name.bytes()) {
-                *to = byte;
-            }
+            put(base, &field::IFINDEX, u64::from(device.index));
+            put(base, &field::MTU, u64::from(device.mtu));
+            put(base, &field::TYPE, u64::from(device.hardware));
+            let [first, last] = [0, 8].map(|at| {
+                device
+                    .name
+                    .get(at..)
+                    .and_then(|n| n.first_chunk())
+                    .map_or(0, |n| u64::from_le_bytes(*n))
+            });
+            put(base, &Field { size: 8, ..field::NAME }, first);
+            put(base, &Field { size: 8, at: field::NAME.at + 8, ..field::NAME }, last);
         }
         self.objects.0 = objects;
     }

@@ -11,6 +11,7 @@
 //! | [`context`], [`types`], [`packet`] | what a program of each type is given |
 //! | [`object`] | ELF objects as clang makes them: programs, maps, relocations |
 //! | `machine` | programs and the maps that they share: [`Machine`] |
+//! | `instance`, `counts` | objects that are loaded, for several who run them: [`Instance`] |
 //! | `host` | time, randomness: [`Host`] |
 //!
 //! A program can do what it likes: each access to memory is checked, and what it may reach is its
@@ -33,11 +34,13 @@
 mod alu;
 mod call;
 pub mod context;
+mod counts;
 mod decode;
 mod fault;
 pub mod helper;
 mod host;
 pub mod insn;
+mod instance;
 mod interp;
 mod machine;
 pub mod map;
@@ -49,7 +52,9 @@ mod space;
 pub mod types;
 
 pub use context::{Context, Netfilter, ProgramKind, Redirect, Skb, Xdp};
+pub use counts::Counts;
 pub use decode::{DecodeError, DecodeErrorKind};
 pub use fault::{Fault, FaultKind};
 pub use host::{Host, Still};
+pub use instance::{Instance, Program};
 pub use machine::{Limits, Machine, ProgramError};

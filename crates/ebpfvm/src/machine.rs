@@ -181,7 +181,7 @@ impl Machine {
         if entry.kind != context.kind() {
             return Err(unknown);
         }
-        let start = entry.start;
+        let (start, netfilter) = (entry.start, entry.kind == ProgramKind::Netfilter);
         context.begin();
         let (direct, writable) = (context.is_direct(), context.is_writable());
         let mut run = Run {
@@ -203,6 +203,11 @@ impl Machine {
         run.r[1] = space::address(space::CONTEXT, 0);
         let result = run.run(start);
         let pc = run.pc;
+        let result = match result {
+            // NF_DROP and NF_ACCEPT: the kernel's verifier knows no others.
+            Ok(verdict) if netfilter && verdict as u32 > 1 => Err(FaultKind::Verdict(verdict)),
+            result => result,
+        };
         result.map_err(|kind| Fault { kind, at: self.place_of(pc) })
     }
 

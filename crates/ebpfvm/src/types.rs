@@ -61,7 +61,7 @@ const fn field(name: &'static str, at: u32, size: u32, kind: FieldKind) -> Field
     Field { name, at, size, kind }
 }
 
-use FieldKind::{Bits, Pointer, Signed, Text, Unsigned};
+use FieldKind::{Pointer, Unsigned};
 
 /// The context of netfilter programs (`include/net/netfilter/nf_bpf_link.h`).
 pub const NF_CONTEXT: Struct = Struct {
@@ -74,18 +74,41 @@ pub const NF_CONTEXT: Struct = Struct {
     fixed: true,
 };
 
+/// Fields of structures of the kernel that contexts are written to.
+pub(crate) mod field {
+    use super::Field;
+    use super::FieldKind::{Bits, Pointer, Signed, Text, Unsigned};
+    use super::field;
+
+    pub(crate) const HOOK: Field = field("hook", 0, 1, Unsigned);
+    pub(crate) const PF: Field = field("pf", 1, 1, Unsigned);
+    pub(crate) const IN: Field = field("in", 8, 8, Pointer("net_device"));
+    pub(crate) const OUT: Field = field("out", 16, 8, Pointer("net_device"));
+    pub(crate) const SK: Field = field("sk", 24, 8, Pointer("sock"));
+    pub(crate) const NET: Field = field("net", 32, 8, Pointer("net"));
+
+    pub(crate) const DEV: Field = field("dev", 0, 8, Pointer("net_device"));
+    pub(crate) const LEN: Field = field("len", 8, 4, Unsigned);
+    pub(crate) const DATA_LEN: Field = field("data_len", 12, 4, Unsigned);
+    pub(crate) const MARK: Field = field("mark", 16, 4, Unsigned);
+    pub(crate) const PRIORITY: Field = field("priority", 20, 4, Unsigned);
+    pub(crate) const SKB_IIF: Field = field("skb_iif", 24, 4, Signed);
+    pub(crate) const HASH: Field = field("hash", 28, 4, Unsigned);
+    pub(crate) const PROTOCOL: Field = field("protocol", 32, 2, Unsigned);
+    pub(crate) const QUEUE_MAPPING: Field = field("queue_mapping", 34, 2, Unsigned);
+    pub(crate) const PKT_TYPE: Field = field("pkt_type", 36, 1, Bits(0, 3));
+
+    pub(crate) const IFINDEX: Field = field("ifindex", 0, 4, Signed);
+    pub(crate) const MTU: Field = field("mtu", 4, 4, Unsigned);
+    pub(crate) const TYPE: Field = field("type", 8, 2, Unsigned);
+    pub(crate) const NAME: Field = field("name", 16, 16, Text);
+}
+
 /// Where a packet is (`include/linux/netfilter.h`).
 pub const HOOK_STATE: Struct = Struct {
     name: "nf_hook_state",
     size: 48,
-    fields: &[
-        field("hook", 0, 1, Unsigned),
-        field("pf", 1, 1, Unsigned),
-        field("in", 8, 8, Pointer("net_device")),
-        field("out", 16, 8, Pointer("net_device")),
-        field("sk", 24, 8, Pointer("sock")),
-        field("net", 32, 8, Pointer("net")),
-    ],
+    fields: &[field::HOOK, field::PF, field::IN, field::OUT, field::SK, field::NET],
     fixed: false,
 };
 
@@ -94,16 +117,16 @@ pub const SK_BUFF: Struct = Struct {
     name: "sk_buff",
     size: 64,
     fields: &[
-        field("dev", 0, 8, Pointer("net_device")),
-        field("len", 8, 4, Unsigned),
-        field("data_len", 12, 4, Unsigned),
-        field("mark", 16, 4, Unsigned),
-        field("priority", 20, 4, Unsigned),
-        field("skb_iif", 24, 4, Signed),
-        field("hash", 28, 4, Unsigned),
-        field("protocol", 32, 2, Unsigned),
-        field("queue_mapping", 34, 2, Unsigned),
-        field("pkt_type", 36, 1, Bits(0, 3)),
+        field::DEV,
+        field::LEN,
+        field::DATA_LEN,
+        field::MARK,
+        field::PRIORITY,
+        field::SKB_IIF,
+        field::HASH,
+        field::PROTOCOL,
+        field::QUEUE_MAPPING,
+        field::PKT_TYPE,
     ],
     fixed: false,
 };
@@ -112,12 +135,7 @@ pub const SK_BUFF: Struct = Struct {
 pub const NET_DEVICE: Struct = Struct {
     name: "net_device",
     size: 32,
-    fields: &[
-        field("ifindex", 0, 4, Signed),
-        field("mtu", 4, 4, Unsigned),
-        field("type", 8, 2, Unsigned),
-        field("name", 16, 16, Text),
-    ],
+    fields: &[field::IFINDEX, field::MTU, field::TYPE, field::NAME],
     fixed: false,
 };
 

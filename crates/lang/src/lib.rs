@@ -34,4 +34,6 @@ mod tlv;
 pub mod userdata;
 
 /// What users of a [`session`] need of the language.
-pub use penstock_syntax::{budget, datatype, diag, json, names, print, release, scope, source};
+pub use penstock_syntax::{
+    budget, datatype, diag, hooks, json, names, print, priority, release, scope, source,
+};

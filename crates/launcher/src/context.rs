@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::filter::Range;
+use crate::filter::Numbers;
 use crate::notify::{Call, Gone, Listener, Outcome};
 use crate::rights;
 use crate::sockets::{OWN, Socket, Sockets};
@@ -26,7 +26,10 @@ pub(crate) struct Context {
     /// The namespace itself: its inode is no other one's while this is open.
     pub _namespace: OwnedFd,
     /// Numbers of descriptors.
-    pub range: Range,
+    pub numbers: Numbers,
+    /// Held from the choice of a free number until something is there: two threads of the supervisor
+    /// may serve two of a program.
+    pub giving: Mutex<()>,
     /// Listener, services and sockets (epoll(7)): the number of an event is the socket's inode,
     /// [`LISTENER`], or that of [`service_event`].
     pub events: OwnedFd,
@@ -82,7 +85,7 @@ impl Context {
     ///
     /// # Errors
     /// There is no `/proc`, or no descriptor left, or the service cannot start.
-    pub(crate) fn new(listener: Listener, range: Range, sockets: Sockets) -> io::Result<Self> {
+    pub(crate) fn new(listener: Listener, numbers: Numbers, sockets: Sockets) -> io::Result<Self> {
         let proc = open_proc()?;
         let namespace = File::open("/proc/self/ns/net")?;
         let name = std::fs::read_link("/proc/self/ns/net")?;
@@ -95,7 +98,8 @@ impl Context {
             proc,
             namespace: name.to_string_lossy().into_owned(),
             _namespace: namespace.into(),
-            range,
+            numbers,
+            giving: Mutex::default(),
             events,
             known: Mutex::default(),
             sockets: Mutex::new(sockets),

@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStringExt;
 use libc::{c_ulong, sock_fprog};
 
 use crate::context::Context;
-use crate::filter::{self, Range};
+use crate::filter::{self, Numbers};
 use crate::notify::Listener;
 use crate::service::Service;
 use crate::sockets::{Sockets, pair};
@@ -73,6 +73,8 @@ impl std::error::Error for Error {}
 const SELECTABLE: u64 = 1024;
 /// Numbers that sockets get of these.
 const NUMBERS: u64 = 124;
+/// Those of them for programs that decide on packets.
+const OF_PACKETS: u64 = 16;
 /// Descriptors that the supervisor keeps for everything but sockets.
 const OWN_DESCRIPTORS: u64 = 128;
 
@@ -86,37 +88,57 @@ const OWN_DESCRIPTORS: u64 = 128;
 /// # Errors
 /// Why the command was not started. The filter may be in force by then.
 pub fn launch(command: &[OsString], service: Box<dyn Service>) -> Result<Infallible, Error> {
-    let range = range()?;
+    let numbers = numbers()?;
     let arguments: Vec<CString> = command
         .iter()
         .map(|word| CString::new(word.clone().into_vec()))
         .collect::<Result<_, _>>()
         .map_err(|e| Error::Command(command.first().cloned().unwrap_or_default(), e.into()))?;
-    let (own, other) = pair().map_err(|e| Error::Kernel("socketpair", e))?;
-    start_supervisor(other, range.clone(), service)?;
-    let mut channel = File::from(own);
-    let supervisor = hello(&mut channel)?;
+    let (mut channel, supervisor) = start_supervisor(None, numbers.clone(), service)?;
     // Where the Yama module lets no process look into others but their ancestors, this allows it
     // for the command itself; elsewhere it is refused and not needed. SAFETY: no pointers.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, c_ulong::from(supervisor), 0, 0, 0) };
-    let listener = install(&range)?;
-    hand_over(&channel, listener).map_err(|e| Error::Kernel("sendmsg", e))?;
-    let mut answer = [0; 512];
-    let len = channel.read(&mut answer).map_err(|e| Error::Kernel("recv", e))?;
-    match answer.get(..len) {
-        Some([b'.']) => {}
-        Some(text) if !text.is_empty() => {
-            return Err(Error::Supervisor(String::from_utf8_lossy(text).into_owned()));
-        }
-        _ => return Err(Error::Supervisor("it has ended".into())),
-    }
+    let listener = install(&numbers)?;
+    begin(&mut channel, listener)?;
     drop(channel);
     Err(execute(command, &arguments))
 }
 
+/// Numbers of descriptors that the filter of a container reports: 896 to 1023, which one masked
+/// comparison tells (`SCMP_CMP_MASKED_EQ`).
+const OF_CONTAINERS: Numbers = Numbers { all: 896..=1023, packets: None };
+
+/// Has a service answer the processes with a filter that somebody else made, as the runtime of a
+/// container does (`listenerPath` of the OCI runtime specification). The filter reports what
+/// [`launch`]'s does, with descriptors from 896 to 1023. The network namespace of `process`, one of
+/// them by its number here, is the supervisor's own; the service is started there. Called while the
+/// process has one thread; the supervisor outlives it, and ends after the last process of the filter.
+///
+/// # Errors
+/// Why nothing answers: the processes' netfilter sockets fail with `ENOSYS` once the listener is
+/// closed.
+pub fn adopt(listener: OwnedFd, process: u32, service: Box<dyn Service>) -> Result<(), Error> {
+    let (mut channel, _) = start_supervisor(Some(process), OF_CONTAINERS, service)?;
+    begin(&mut channel, listener)
+}
+
+/// Gives the supervisor its listener, and waits until it answers.
+fn begin(channel: &mut File, listener: OwnedFd) -> Result<(), Error> {
+    hand_over(channel, listener).map_err(|e| Error::Kernel("sendmsg", e))?;
+    let mut answer = [0; 512];
+    let len = channel.read(&mut answer).map_err(|e| Error::Kernel("recv", e))?;
+    match answer.get(..len) {
+        Some([b'.']) => Ok(()),
+        Some(text) if !text.is_empty() => {
+            Err(Error::Supervisor(String::from_utf8_lossy(text).into_owned()))
+        }
+        _ => Err(Error::Supervisor("it has ended".into())),
+    }
+}
+
 /// Numbers of descriptors for sockets: the last ones that select(2) can wait for, or that the
 /// process may have.
-fn range() -> Result<Range, Error> {
+fn numbers() -> Result<Numbers, Error> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the limit lives through the call, which fills it.
     check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }.into())
@@ -126,36 +148,55 @@ fn range() -> Result<Range, Error> {
         return Err(Error::FewFiles(limit.rlim_cur));
     }
     let first = end - NUMBERS.min(end / 4);
-    Ok(first as u32..=(end - 1) as u32)
+    let packets = end - OF_PACKETS.min(end / 16);
+    Ok(Numbers { all: first as u32..=(end - 1) as u32, packets: Some(packets as u32) })
 }
 
-/// Forks the supervisor so that it is no child of this process.
+/// Forks the supervisor so that it is no child of this process. It answers in the network namespace
+/// of a process, or in its own. Returns the channel to it, and its process id.
 fn start_supervisor(
-    channel: OwnedFd,
-    range: Range,
+    process: Option<u32>,
+    numbers: Numbers,
     service: Box<dyn Service>,
-) -> Result<(), Error> {
+) -> Result<(File, u32), Error> {
+    let (own, other) = pair().map_err(|e| Error::Kernel("socketpair", e))?;
     // SAFETY: the process has one thread.
     let between = check(unsafe { libc::fork() }.into()).map_err(|e| Error::Kernel("fork", e))?;
     if between != 0 {
+        drop(other);
         let mut status = 0;
         // SAFETY: the status lives through the call, which fills it. A signal, or a process that
         // ignores SIGCHLD, does not matter: the supervisor says itself that it is there.
         unsafe { libc::waitpid(between as i32, &raw mut status, 0) };
-        return Ok(());
+        let mut channel = File::from(own);
+        let id = hello(&mut channel)?;
+        return Ok((channel, id));
     }
     // SAFETY: no pointers, and one thread; the process ends without what the caller has yet to do.
     unsafe {
         libc::setsid();
         if libc::fork() == 0 {
-            supervise(channel, range, service);
+            supervise(other, process, numbers, service);
         }
         libc::_exit(0)
     }
 }
 
+/// Goes to the network namespace of a process.
+fn enter(process: u32) -> io::Result<()> {
+    // SAFETY: no pointers.
+    let process = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
+    // SAFETY: no pointers, and one thread.
+    check(unsafe { libc::setns(process.as_raw_fd(), libc::CLONE_NEWNET) }.into()).map(|_| ())
+}
+
 /// The supervisor's process.
-fn supervise(channel: OwnedFd, range: Range, service: Box<dyn Service>) -> ! {
+fn supervise(
+    channel: OwnedFd,
+    process: Option<u32>,
+    numbers: Numbers,
+    service: Box<dyn Service>,
+) -> ! {
     std::panic::set_hook(Box::new(|_| {
         // SAFETY: no pointers. Calls of programs fail with ENOSYS from now on.
         unsafe { libc::_exit(101) }
@@ -168,7 +209,10 @@ fn supervise(channel: OwnedFd, range: Range, service: Box<dyn Service>) -> ! {
         .write_all(&id.to_ne_bytes())
         .and_then(|()| take_over(&channel))
         .and_then(Listener::new)
-        .and_then(|listener| Context::new(listener, range, Sockets::new(service, most_sockets())));
+        .and_then(|listener| process.map_or(Ok(()), enter).map(|()| listener))
+        .and_then(|listener| {
+            Context::new(listener, numbers, Sockets::new(service, most_sockets()))
+        });
     match begun {
         Ok(context) => {
             let _ = channel.write_all(b".");
@@ -242,8 +286,8 @@ fn hello(channel: &mut File) -> Result<u32, Error> {
 }
 
 /// Puts the filter on this thread, and on what it becomes.
-fn install(range: &Range) -> Result<OwnedFd, Error> {
-    let mut program = filter::program(range);
+fn install(numbers: &Numbers) -> Result<OwnedFd, Error> {
+    let mut program = filter::program(numbers);
     let filter = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     let install = || {
         // SAFETY: the program lives through the call, which copies it, and has as many instructions

@@ -13,7 +13,7 @@
 //!
 //! | module | is about |
 //! | --- | --- |
-//! | `launch` | start of the command and of the supervisor |
+//! | `launch` | start of the command and of the supervisor, also for a container |
 //! | `filter` | the filter |
 //! | `supervisor` | the loop, and what holds it up |
 //! | `calls` | what each call does |
@@ -48,7 +48,7 @@ mod supervisor;
 mod sys;
 mod task;
 
-pub use launch::{Error, launch};
+pub use launch::{Error, adopt, launch};
 pub use service::{
     Answers, FoundIpSet, IpSetKey, Notification, Request, Sender, Service, SocketId,
 };

@@ -23,8 +23,6 @@ const LONG: Duration = Duration::from_millis(200);
 const MOST_STUCK: usize = 32;
 /// Bytes of a thread's buffer for datagrams.
 const SCRATCH: usize = 1 << 20;
-/// Datagrams that are taken from a socket in a row.
-const ROW: usize = 16;
 
 /// What the threads of the supervisor share.
 struct Shared {
@@ -175,11 +173,7 @@ impl Shared {
     fn socket(&self, inode: u64, seen: i32, scratch: &mut [u8]) {
         let context = &self.context;
         if seen & libc::EPOLLIN != 0 {
-            for _ in 0..ROW {
-                let taken = context.socket(inode, |socket| socket.take_untrapped(scratch));
-                let Ok(Some(datagram)) = taken else { break };
-                calls::untrapped(context, inode, &datagram);
-            }
+            calls::take_untrapped(context, inode, scratch);
         }
         if seen & libc::EPOLLOUT != 0 {
             let _ = context.socket(inode, |socket| socket.refill());

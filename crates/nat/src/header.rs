@@ -69,6 +69,53 @@ pub fn translate(packet: &mut [u8], at: usize, target: &Target) -> bool {
     }
 }
 
+/// Rewrites a packet of TCP or UDP, without IP options, to look like what `back`, the tuple of the
+/// other direction, answers: source, destination, or both, with the result of [`translate`] for one
+/// after the other. Headers that are not there are left alone.
+#[inline]
+pub fn leave_as_answered(packet: &mut [u8], back: &Tuple, source: bool, destination: bool) {
+    if back.l3 == tuple::IPV4 {
+        return leave_as_answered4(packet, back, source, destination);
+    }
+    for (due, manip) in [(destination, Manip::Destination), (source, Manip::Source)] {
+        if due {
+            translate6(packet, 0, &Target::answered_by(back, manip));
+        }
+    }
+}
+
+#[inline(always)]
+fn leave_as_answered4(packet: &mut [u8], back: &Tuple, source: bool, destination: bool) {
+    const CHECKSUM: usize = 10;
+    const ADDRESSES: usize = 12;
+    let Some((header, data)) = packet.split_first_chunk_mut::<{ ipv4::LEN }>() else { return };
+    let Some((ports, rest)) = data.split_first_chunk_mut::<4>() else { return };
+    let sum = |header: &[u8; ipv4::LEN]| words::<8>(&header[ADDRESSES..]);
+    let (old, old_ports) = (sum(header), u32::from_be_bytes(*ports));
+    if source {
+        header[ADDRESSES..ADDRESSES + 4].copy_from_slice(&back.dst[..4]);
+        ports[..2].copy_from_slice(&back.dst_id.to_be_bytes());
+    }
+    if destination {
+        header[ADDRESSES + 4..].copy_from_slice(&back.src[..4]);
+        ports[2..].copy_from_slice(&back.src_id.to_be_bytes());
+    }
+    let new = sum(header);
+    update(header, CHECKSUM, old, new);
+    let (old, new) = (old.u32(old_ports), new.u32(u32::from_be_bytes(*ports)));
+    // Offsets are those from the transport header on, less the ports.
+    if back.protocol == protocol::TCP {
+        if let Some(h) = rest.first_chunk_mut::<16>() {
+            update(h, 12, old, new);
+        }
+    } else if let Some(h) = rest.first_chunk_mut::<4>()
+        && (h[2] | h[3]) != 0
+    {
+        let check = checksum::replace_udp(u16::from_be_bytes([h[2], h[3]]), old, new);
+        h[2..].copy_from_slice(&check.to_be_bytes());
+    }
+}
+
 #[inline]
 fn translate4(packet: &mut [u8], at: usize, target: &Target) -> bool {
     const CHECKSUM: usize = 10;

@@ -179,7 +179,8 @@ fn get(request: &Request<'_>, given: &Attributes<'_>, backend: &mut dyn Backend)
         let mut resets = Vec::new();
         for (account, now) in all.filter(|(_, now)| wanted.has(now)) {
             found = true;
-            shown.add(|to| fill(to, request, generation, account, &now));
+            let sender = (request.message.header.sequence, request.port);
+            shown.add(|to| fill(to, sender, generation, account, &now));
             if reset {
                 resets.push(named(Some(account.name.clone())));
             }
@@ -207,13 +208,14 @@ fn filter(given: &Attributes<'_>) -> Result<Wanted, Failure> {
 /// `nfnl_acct_fill_info()`
 fn fill(
     to: &mut Writer,
-    request: &Request<'_>,
+    (sequence, port): (u32, u32),
     generation: &Generation,
     account: &Account,
     now: &NewAccount,
 ) {
     let kind = u16::from(SUBSYSTEM) << 8 | u16::from(NEW);
-    let start = to.begin(kind, flags::MULTI, request.message.header.sequence, request.port);
+    let flags = if port == 0 { 0 } else { flags::MULTI };
+    let start = to.begin(kind, flags, sequence, port);
     to.raw(&[0; 4]);
     to.string(NFACCT_NAME, &account.name);
     to.be64(NFACCT_PKTS, now.counted.packets);
@@ -225,6 +227,11 @@ fn fill(
         to.be64(NFACCT_QUOTA, quota.most);
     }
     to.end(start);
+}
+
+/// Tells that an account has reached its quota (`nfnl_overquota_report()`).
+pub fn tell_used_up(to: &mut Writer, generation: &Generation, account: &Account) {
+    fill(to, (0, 0), generation, account, &account.snapshot());
 }
 
 /// `nfnl_acct_del()`

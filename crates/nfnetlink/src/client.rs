@@ -10,7 +10,9 @@ use crate::message::{AckOptions, Failure, MIN_TYPE, Message, acknowledge, flags}
 use crate::nf_tables::{self, Dump, Get, Stamp};
 use crate::process::Process;
 use crate::socket::{Answers, Notification, Socket};
-use crate::{Backend, accounts, batch, compat, globals, hooks, ipset, packets, timeouts};
+use crate::{
+    Backend, accounts, batch, compat, fingerprints, globals, hooks, ipset, packets, timeouts,
+};
 
 /// Options of level `SOL_NETLINK` that change what is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,11 +255,12 @@ impl Client {
             ctnetlink::SUBSYSTEM | ctnetlink::SUBSYSTEM_EXP => {
                 return self.connections(message, from, backend, to);
             }
-            subsystem @ (accounts::SUBSYSTEM | timeouts::SUBSYSTEM) => {
+            subsystem @ (accounts::SUBSYSTEM | timeouts::SUBSYSTEM | fingerprints::SUBSYSTEM) => {
                 let (port, limit) = (self.port, self.receive_buffer);
                 let request = globals::Request { message: *message, port, limit };
                 let run = match subsystem {
                     accounts::SUBSYSTEM => accounts::run,
+                    fingerprints::SUBSYSTEM => fingerprints::run,
                     _ => timeouts::run,
                 };
                 let (outcome, datagrams) = run(&request, from, backend)?;
@@ -352,6 +355,7 @@ pub fn may_change(datagram: &[u8]) -> bool {
         let resets = subsystem == nf_tables::SUBSYSTEM && nf_tables::is_reset(number);
         let changes = ctnetlink::is_change(subsystem, number)
             || accounts::is_change(subsystem, number)
+            || fingerprints::is_change(subsystem, number)
             || ipset::is_change(subsystem, number)
             || timeouts::is_change(subsystem, number);
         if message.header.kind == batch::END || resets || changes {
@@ -385,6 +389,11 @@ pub fn only_decides(datagram: &[u8]) -> bool {
         rest = after;
     }
     true
+}
+
+/// Whether a datagram begins with a batch of changes of the ruleset.
+pub fn begins_batch(datagram: &[u8]) -> bool {
+    Message::first(datagram).is_some_and(|(message, _)| message.header.kind == batch::BEGIN)
 }
 
 /// The answer to a request that was right.

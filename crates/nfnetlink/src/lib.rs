@@ -27,6 +27,7 @@ mod compat;
 mod connections;
 mod ctnetlink;
 mod expression;
+mod fingerprints;
 mod globals;
 mod hooks;
 mod ipset;
@@ -37,14 +38,15 @@ mod process;
 mod socket;
 mod timeouts;
 mod uapi;
+mod used_up;
 
 pub use backend::{Backend, Local, Refused, Show};
 pub use batch::{Teller, changes_between, close, owns};
-pub use client::{Client, SocketOption, asks_for_packets, may_change, only_decides};
+pub use client::{Client, SocketOption, asks_for_packets, begins_batch, may_change, only_decides};
 pub use connections::{
     ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,
 };
-pub use ctnetlink::{difference as connection_changes_between, notification};
+pub use ctnetlink::{VerdictChange, difference as connection_changes_between, notification};
 pub use ipset::{IpSetTable, looked_up as looked_up_ip_set, lookup as look_up_ip_set};
 pub use nf_tables::GROUP;
 pub use packets::{
@@ -53,3 +55,4 @@ pub use packets::{
 };
 pub use process::Process;
 pub use socket::{Answers, Notification};
+pub use used_up::{ACCOUNT_GROUP, used_up};

@@ -212,6 +212,9 @@ pub struct NewConnection {
     pub helper: Arc<str>,
     /// Its timeout policy.
     pub timeout: Option<Arc<CtObject>>,
+    /// Events that are reported, of the connection (`enum ip_conntrack_events`) and of its
+    /// expectations (1 for new ones, 2 for those that end); `None` for all.
+    pub events: Option<[u16; 2]>,
     /// Its zone.
     pub zone: u16,
     /// Only for this direction.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::linked::{ChainIndex, CtObject, FlowtableIndex, LinkedSet, LinkedVerdict, Stateful};
 use crate::operand::ObjectType;
+use crate::osf::Fingerprints;
 use crate::{Data, Family, Register, State, Verdict};
 
 /// An expression that the path cannot run.
@@ -65,6 +66,10 @@ pub trait Names {
     fn account(&self, name: &str) -> Option<Arc<State>> {
         let _ = name;
         None
+    }
+    /// Fingerprints of operating systems that programs have added.
+    fn fingerprints(&self) -> Arc<Fingerprints> {
+        Arc::default()
     }
     /// A timeout policy, which is in no table.
     fn timeout(&self, name: &str) -> Option<Arc<CtObject>> {

@@ -23,8 +23,12 @@
 
 use std::fmt;
 
+use crate::expr::XtInfo as Info;
+
 /// Longest option list (`MAX_IPOPTLEN`).
 const OPTIONS_MAX: usize = 40;
+/// Bytes of a fingerprint in messages (`struct nf_osf_user_finger`).
+pub const MESSAGE_LEN: usize = 592;
 /// Longest genre and version (`MAXGENRELEN` without its final zero).
 const NAME_MAX: usize = 31;
 /// MSS values that modems on the way set; the MSS of the packet is tried too.
@@ -99,6 +103,20 @@ impl Fingerprints {
             }
         }
         Ok(Fingerprints { known })
+    }
+
+    /// Adds one in the form of messages, behind the others (`struct nf_osf_user_finger`, integers in
+    /// host order). One that no packet can match is left aside.
+    pub fn push(&mut self, message: &[u8; MESSAGE_LEN]) {
+        self.known.extend(from_message(message));
+    }
+
+    /// Whether there is a system of a genre, or of any, whose fingerprint matches this IPv4 packet
+    /// (`nf_osf_match()`).
+    pub fn has(&self, packet: &[u8], ttl: u8, genre: &str) -> bool {
+        let Some(syn) = Syn::new(packet) else { return false };
+        let mut alike = self.known.iter().filter(|f| *f.genre == *genre);
+        alike.any(|f| f.dont_fragment == syn.dont_fragment && f.fits(&syn, ttl))
     }
 
     /// How many there are.
@@ -179,9 +197,42 @@ impl Fingerprint {
             Window::Plain(window) => window == 0 || window == syn.window,
             Window::Mss(n) => times(n, 0),
             Window::Mtu(n) => times(n, 40),
-            Window::Modulo(n) => syn.window.is_multiple_of(n),
+            Window::Modulo(n) => n != 0 && syn.window.is_multiple_of(n),
         }
     }
+}
+
+/// A fingerprint of a message; `None` for one that matches nothing.
+fn from_message(message: &[u8; MESSAGE_LEN]) -> Option<Fingerprint> {
+    /// Bytes of a name, and where the first of them and the options begin.
+    const NAME: usize = 32;
+    const NAMES: usize = 16;
+    const OPTIONS: usize = 112;
+    /// Bytes of `struct nf_osf_opt`.
+    const OPTION: usize = 12;
+    let info = Info(message);
+    let name = |number: usize| info.text(NAMES + number * NAME, NAME).unwrap_or_default();
+    let window = info.u32(4);
+    let count = usize::from(info.u16(14));
+    let options = (0..count.min(OPTIONS_MAX)).map(|number| {
+        let at = OPTIONS + number * OPTION;
+        Some((u8::try_from(info.u16(at)).ok()?, u8::try_from(info.u16(at + 2)).ok()?))
+    });
+    Some(Fingerprint {
+        window: match info.u32(0) {
+            0 => Window::Plain(window),
+            1 => Window::Mss(window),
+            2 => Window::Mtu(window),
+            3 => Window::Modulo(window),
+            _ => return None,
+        },
+        ttl: info.u8(8),
+        dont_fragment: info.u8(9) != 0,
+        size: info.u16(10),
+        options: options.collect::<Option<_>>()?,
+        genre: name(0).into(),
+        version: name(1).into(),
+    })
 }
 
 fn fingerprint(line: &str) -> Result<Fingerprint, &'static str> {

@@ -378,6 +378,7 @@ fn each_element_of_a_set_counts_connections_of_its_own() {
         sreg_key: Register(1),
         sreg_data: None,
         timeout: 0,
+        invert: false,
         exprs: vec![connlimit],
     }));
     program.extend(parse::program("[ immediate reg 0 accept ]").unwrap());

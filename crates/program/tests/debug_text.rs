@@ -33,7 +33,15 @@ fn expressions_print_as_nft_shows_them() {
     let lookup =
         |dreg, inverse| Expr::Lookup(Lookup { set: "s".into(), sreg: r(1), dreg, inverse });
     let dynset = |op, sreg_data, timeout, exprs| {
-        Expr::Dynset(Dynset { set: "s".into(), op, sreg_key: r(1), sreg_data, timeout, exprs })
+        Expr::Dynset(Dynset {
+            set: "s".into(),
+            op,
+            sreg_key: r(1),
+            sreg_data,
+            timeout,
+            invert: false,
+            exprs,
+        })
     };
     let queue =
         |num, total, sreg, bypass, fanout| Expr::Queue(Queue { num, total, sreg, bypass, fanout });

@@ -38,6 +38,7 @@ fn image(set: &Arc<DynamicSet>, op: DynsetOp, timeout: u64, exprs: Vec<Expr>) ->
         sreg_key: Register(1),
         sreg_data: None,
         timeout,
+        invert: false,
         exprs,
     }));
     linked(set, program)

@@ -162,6 +162,14 @@ pub enum Change {
     Closed {
         port: u32,
     },
+    /// A set of intervals gets, or loses, an end at its first key, which says nothing but that no
+    /// interval is before the first one.
+    Gap {
+        family: Family,
+        table: Arc<str>,
+        set: Arc<str>,
+        there: bool,
+    },
 }
 
 /// A chain to be made or changed.
@@ -181,6 +189,9 @@ pub struct NewChain {
     pub anonymous: bool,
     /// Devices are to run it themselves; a chain that is there stays as it is without.
     pub offload: bool,
+    /// A BPF program that packets meet in place of its rules; a chain that is there stays as it is
+    /// without.
+    pub program: Option<ChainProgram>,
     /// The language's.
     pub userdata: UserData,
 }

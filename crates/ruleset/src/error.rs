@@ -30,6 +30,8 @@ pub enum Blame {
     Type,
     /// `NFTA_CHAIN_POLICY`.
     Policy,
+    /// The BPF program of a chain.
+    Program,
     /// Element number `n` of the change.
     Element(usize),
     /// VM expression number `n` of the rule.

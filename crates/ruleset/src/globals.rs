@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use penstock_program::image::CtObject;
+use penstock_program::osf::{self, Fingerprints};
 use penstock_program::state::{AccountQuota, AccountState, Counted};
 use penstock_program::{Errno, Family, State};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,22 @@ pub struct Globals {
     pub accounts: Vec<Account>,
     /// Timeout policies.
     pub timeouts: Vec<Timeout>,
+    /// Fingerprints of operating systems, in the order in which they are tried.
+    pub fingerprints: Vec<NewFingerprint>,
+    /// The same for packets.
+    pub systems: Arc<Fingerprints>,
+}
+
+/// A fingerprint of an operating system as programs send it (`struct nf_osf_user_finger`,
+/// `net/netfilter/nfnetlink_osf.c`), [`osf::MESSAGE_LEN`] bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewFingerprint(pub Arc<[u8]>);
+
+impl NewFingerprint {
+    /// It as an array; `None` if it is none.
+    fn bytes(&self) -> Option<&[u8; osf::MESSAGE_LEN]> {
+        (*self.0).try_into().ok()
+    }
 }
 
 /// A counter that rules share by its name (`net/netfilter/nfnetlink_acct.c`).
@@ -66,6 +83,10 @@ pub enum GlobalChange {
     SetTimeout(NewTimeout),
     /// The timeout policy of a name goes.
     DeleteTimeout(Arc<str>),
+    /// A new fingerprint, behind the others.
+    AddFingerprint(NewFingerprint),
+    /// A fingerprint goes.
+    DeleteFingerprint(NewFingerprint),
 }
 
 /// An account to be made.
@@ -155,7 +176,27 @@ impl Globals {
             let new = later.timeout(&old.config.name);
             new.is_none_or(|new| Arc::ptr_eq(&new.object, &old.object))
         };
-        self.timeouts.iter().all(same)
+        Arc::ptr_eq(&self.systems, &later.systems) && self.timeouts.iter().all(same)
+    }
+
+    /// Adds a fingerprint behind the others; `false` if it is none.
+    pub(crate) fn add_fingerprint(&mut self, new: NewFingerprint) -> bool {
+        let Some(bytes) = new.bytes() else { return false };
+        Arc::make_mut(&mut self.systems).push(bytes);
+        self.fingerprints.push(new);
+        true
+    }
+
+    /// Takes a fingerprint away, if it is there.
+    pub(crate) fn delete_fingerprint(&mut self, old: &NewFingerprint) -> bool {
+        let Some(at) = self.fingerprints.iter().position(|there| there == old) else {
+            return false;
+        };
+        self.fingerprints.remove(at);
+        let mut systems = Fingerprints::default();
+        self.fingerprints.iter().filter_map(NewFingerprint::bytes).for_each(|f| systems.push(f));
+        self.systems = Arc::new(systems);
+        true
     }
 
     /// The account of a name.

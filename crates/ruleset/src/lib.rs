@@ -26,11 +26,12 @@
 //! assert_eq!(ruleset.generation().tables.len(), 1);
 //!
 //! let name = Arc::from("input");
-//! let chain = NewChain { name, base: None, policy_accept: None, counter: None, anonymous: false, offload: false, userdata: Arc::new([]) };
+//! let chain = NewChain { name, base: None, policy_accept: None, counter: None, anonymous: false, offload: false, program: None, userdata: Arc::new([]) };
 //! let refused = ruleset.begin().apply(Change::AddChain { family, table: "nat".into(), mode: Mode::Add, chain });
 //! assert_eq!(refused.map_err(|e| (e.errno, e.blame)), Err((Errno::Enoent, Blame::Table)));
 //! ```
 
+mod chain_program;
 pub mod change;
 pub mod content;
 pub mod ct_helper;
@@ -52,6 +53,7 @@ pub mod transaction;
 pub mod tunnel;
 mod userdata;
 
+pub use chain_program::{ChainProgram, LoadedProgram};
 pub use change::Change;
 pub use error::{Blame, Errno, Error};
 pub use model::{Chain, Family, Flowtable, Generation, Object, Rule, Set, Table};

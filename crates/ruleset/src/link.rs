@@ -18,12 +18,14 @@ use penstock_program::classify::{ChainLookup, WORTHWHILE};
 use penstock_program::expr::{Expr, ObjectType};
 use penstock_program::image::*;
 use penstock_program::link::{LinkReason, Names, Unsupported, link_rule, link_verdict};
+use penstock_program::osf::Fingerprints;
 use penstock_program::reference::Reference;
 use penstock_program::{Data, State};
 
 use serde::{Deserialize, Serialize};
 
 use crate::Errno;
+use crate::LoadedProgram;
 use crate::ct_helper;
 use crate::globals::Globals;
 use crate::model::*;
@@ -78,6 +80,8 @@ pub struct LinkedBase {
     pub family: Family,
     /// Hook, priority, devices, policy, order of registration.
     pub base: BaseChain,
+    /// What packets meet in place of its rules.
+    pub program: Option<LoadedProgram>,
 }
 
 /// A flowtable and where it is registered.
@@ -272,7 +276,20 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
             lookup,
         });
         if let Some(base) = &chain.base {
-            linked.bases.push(LinkedBase { chain: at, family: table.family, base: base.clone() });
+            let program = chain.program.as_ref().map(ChainProgram::load).transpose();
+            // It was loaded when its chain was made.
+            let program = program.map_err(|_| LinkError {
+                family: table.family,
+                table: table.name.clone(),
+                place: ErrorPlace::Chain(chain.name.clone()),
+                reason: LinkReason::Malformed("its BPF program cannot be loaded"),
+            })?;
+            linked.bases.push(LinkedBase {
+                chain: at,
+                family: table.family,
+                base: base.clone(),
+                program: program.cloned(),
+            });
         }
     }
     if known.is_some() {
@@ -443,6 +460,10 @@ impl Names for Resolver<'_> {
         self.globals.account(name).map(|account| account.state.clone())
     }
 
+    fn fingerprints(&self) -> Arc<Fingerprints> {
+        self.globals.systems.clone()
+    }
+
     fn timeout(&self, name: &str) -> Option<Arc<CtObject>> {
         self.globals.timeout(name).map(|timeout| timeout.object.clone())
     }
@@ -537,7 +558,10 @@ fn statements(exprs: &[Expr], states: &[Arc<State>]) -> Result<Box<[Stateful]>, 
 /// that name them wait for.
 fn link_object(object: &Object) -> Option<Stateful> {
     Some(match &object.value {
-        ObjectValue::Counter(_) | ObjectValue::Quota(_) | ObjectValue::Limit(_) => {
+        ObjectValue::Counter(_)
+        | ObjectValue::Quota(_)
+        | ObjectValue::Limit(_)
+        | ObjectValue::Connlimit(_) => {
             match object
                 .value
                 .as_expr()?

@@ -107,6 +107,7 @@ impl ObjectValue {
             ObjectValue::Synproxy(_) => ObjectType::Synproxy,
             ObjectValue::SecMark(_) => ObjectType::SecMark,
             ObjectValue::Tunnel(_) => ObjectType::Tunnel,
+            ObjectValue::Connlimit(_) => ObjectType::Connlimit,
         }
     }
 
@@ -116,6 +117,7 @@ impl ObjectValue {
             ObjectValue::Counter(counter) => Some(Expr::Counter(counter.clone())),
             ObjectValue::Quota(quota) => Some(Expr::Quota(quota.clone())),
             ObjectValue::Limit(limit) => Some(Expr::Limit(limit.clone())),
+            ObjectValue::Connlimit(limit) => Some(Expr::Connlimit(limit.clone())),
             ObjectValue::CtHelper { .. }
             | ObjectValue::CtTimeout { .. }
             | ObjectValue::CtExpect { .. }

@@ -12,6 +12,7 @@ pub use penstock_program::{ChainType, Family, Hook};
 
 use crate::globals::Globals;
 
+pub use crate::chain_program::ChainProgram;
 pub use crate::element::{ElementData, ElementExtras, ElementValue, MapData};
 pub use crate::set::Set;
 pub use crate::userdata::UserData;
@@ -89,6 +90,8 @@ pub struct Chain {
     /// Live state of the counter of the packets that the policy of a base chain decides on
     /// (`NFTA_CHAIN_COUNTERS`); shared between generations.
     pub counter: Option<Arc<penstock_program::State>>,
+    /// What packets meet in place of its rules.
+    pub program: Option<ChainProgram>,
     /// Bound to one rule (implicit chain, `jump { … }`).
     pub anonymous: bool,
     /// The language's.
@@ -190,6 +193,8 @@ pub enum ObjectValue {
     SecMark(Arc<str>),
     /// Where packets go in a tunnel.
     Tunnel(Box<crate::tunnel::Tunnel>),
+    /// How many connections. No text of nft makes one.
+    Connlimit(penstock_program::expr::Connlimit),
 }
 
 /// A flowtable.

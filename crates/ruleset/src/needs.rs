@@ -52,7 +52,8 @@ fn add_object(needs: &mut Needs, family: Family, value: &ObjectValue) {
     match value {
         ObjectValue::CtHelper { .. }
         | ObjectValue::CtTimeout { .. }
-        | ObjectValue::CtExpect { .. } => {
+        | ObjectValue::CtExpect { .. }
+        | ObjectValue::Connlimit(_) => {
             needs.track(family);
         }
         ObjectValue::Synproxy(_) => {

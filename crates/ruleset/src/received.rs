@@ -9,14 +9,19 @@
 
 use std::fmt;
 
+use penstock_program::osf::MESSAGE_LEN;
 use penstock_sets::Element;
 
 use crate::globals::{GlobalChange, NewAccount};
-use crate::model::{ElementData, ElementValue};
+use crate::model::{ChainProgram, ElementData, ElementValue};
 use crate::{Change, Errno};
 
 /// Longest name of anything, in bytes (`NFT_NAME_MAXLEN`).
 const NAME_MAX: usize = 256;
+/// Longest path (`PATH_MAX`).
+const PATH_MAX: usize = 4096;
+/// Largest object of BPF programs.
+const OBJECT_MAX: usize = 16 << 20;
 /// Most bytes of what the language keeps with an object.
 const USERDATA_MAX: usize = 64 << 10;
 /// Longest constant in registers, in bytes (`NFT_DATA_VALUE_MAXLEN`).
@@ -155,6 +160,10 @@ fn is_sound(change: &Change) -> Sound {
             | GlobalChange::DeleteAccount(account)
             | GlobalChange::DeleteTimeout(account),
         ) => name(account),
+        Change::Gap { table, set, .. } => name(table).and_then(|()| name(set)),
+        Change::Global(
+            GlobalChange::AddFingerprint(finger) | GlobalChange::DeleteFingerprint(finger),
+        ) => must(finger.0.len() == MESSAGE_LEN, "no fingerprint"),
         Change::Global(GlobalChange::SetTimeout(new)) => {
             name(&new.name)?;
             must(new.values.len() <= TIMEOUTS_MAX, "too many timeouts")
@@ -167,6 +176,11 @@ fn is_sound(change: &Change) -> Sound {
             name(table)?;
             name(&chain.name)?;
             chain.base.as_ref().map_or(Ok(()), |base| devices(&base.devices))?;
+            if let Some(ChainProgram { object, section, bytes, .. }) = &chain.program {
+                name(section.as_deref().unwrap_or_default())?;
+                must(object.len() <= PATH_MAX && !object.contains('\0'), "a path too long")?;
+                must(bytes.len() <= OBJECT_MAX, "an object too large")?;
+            }
             userdata(&chain.userdata)
         }
         Change::RenameChain { table, name: chain, .. } => name(table).and_then(|()| name(chain)),

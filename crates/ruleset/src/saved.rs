@@ -442,6 +442,7 @@ impl SavedChain {
             handle: self.handle,
             base: self.base,
             counter: None,
+            program: None,
             anonymous: self.anonymous,
             userdata: self.userdata,
             rules: self.rules.into_iter().map(rule).collect(),
@@ -551,6 +552,7 @@ impl SavedSet {
             gc_interval: self.gc_interval,
             exprs: self.exprs,
             userdata: self.userdata,
+            gapless: false,
             content: Content::Fixed(content),
             told: Default::default(),
         };

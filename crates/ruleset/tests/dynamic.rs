@@ -33,7 +33,15 @@ const CHAINS: [(&str, Option<DynsetOp>); 4] = [
 
 fn dynset(op: DynsetOp, timeout: u64) -> Expr {
     let (set, sreg_key) = ("s".into(), Register(1));
-    Expr::Dynset(Dynset { set, op, sreg_key, sreg_data: None, timeout, exprs: vec![] })
+    Expr::Dynset(Dynset {
+        set,
+        op,
+        sreg_key,
+        sreg_data: None,
+        timeout,
+        invert: false,
+        exprs: vec![],
+    })
 }
 
 fn mark() -> Expr {

@@ -625,7 +625,15 @@ fn a_batch_on_an_old_generation_is_refused() {
 fn dynamic_updates_need_a_set_made_for_them() {
     let dynset = |set: &str, op| {
         let (sreg_key, sreg_data) = (Register(1), None);
-        Expr::Dynset(Dynset { set: set.into(), op, sreg_key, sreg_data, timeout: 0, exprs: vec![] })
+        Expr::Dynset(Dynset {
+            set: set.into(),
+            op,
+            sreg_key,
+            sreg_data,
+            timeout: 0,
+            invert: false,
+            exprs: vec![],
+        })
     };
     let setup = || {
         let mut dynamic = new_set("d");

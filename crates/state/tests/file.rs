@@ -148,6 +148,7 @@ fn older_changes() -> Vec<Change> {
                 counter: None,
                 anonymous: false,
                 offload: false,
+                program: None,
                 userdata: userdata(&[(0, b"a chain")]),
             },
         },

@@ -861,7 +861,12 @@ impl Run<'_, '_> {
             Op::Counter(_) => Step::Next,
             Op::SetUpdate(update) => match update.op {
                 DynsetOp::Delete => Step::Next,
-                DynsetOp::Add | DynsetOp::Update => on(What::Added),
+                DynsetOp::Add | DynsetOp::Update => {
+                    match (on(What::Added) == Step::Next) != update.invert {
+                        true => Step::Next,
+                        false => Step::Break,
+                    }
+                }
             },
             Op::LookupDynamic { src, key_len, inverse, .. } if !self.program.listed => {
                 let key = self.registers.bytes(*src, *key_len);
@@ -921,7 +926,7 @@ impl Run<'_, '_> {
             Op::Socket { key, level, dst } => {
                 asked(format!("socket {key:?} {level}"), *dst, key.width())
             }
-            Op::Osf { ttl, version, dst } => asked(format!("osf {ttl} {version}"), *dst, 16),
+            Op::Osf { ttl, version, dst, .. } => asked(format!("osf {ttl} {version}"), *dst, 16),
             Op::Xfrm { key, out, spnum, dst } => {
                 asked(format!("ipsec {key:?} {out} {spnum}"), *dst, key.width())
             }

@@ -235,9 +235,9 @@ impl Meaning<'_> {
                     return next(live);
                 }
                 let added = self.input(What::Added)?;
-                let live = self.universe.diagrams.and(&live, &added)?;
-                self.machine.done(self.universe, &live, done, update.op as u32 + 1)?;
-                next(live)
+                let there = self.universe.diagrams.and(&live, &added)?;
+                self.machine.done(self.universe, &there, done, update.op as u32 + 1)?;
+                self.only(live, &added, !update.invert)
             }
             Op::ObjectMap { src, key_len, set } => {
                 let key = self.machine.read(*src, *key_len);
@@ -285,7 +285,7 @@ impl Meaning<'_> {
             Op::Socket { key, level, dst } => {
                 self.ask(format!("socket {key:?} {level}"), *dst, key.width(), live)
             }
-            Op::Osf { ttl, version, dst } => {
+            Op::Osf { ttl, version, dst, .. } => {
                 self.ask(format!("osf {ttl} {version}"), *dst, 16, live)
             }
             Op::Xfrm { key, out, spnum, dst } => {

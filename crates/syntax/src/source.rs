@@ -95,6 +95,11 @@ pub trait Files {
     fn include(&self, path: &str) -> Result<String, String> {
         self.read(path)
     }
+    /// Reads a file that is no text, such as an object of BPF programs.
+    fn read_bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+        let _ = path;
+        Err("No such file or directory".into())
+    }
     /// Names matching a pattern of glob(7), sorted; names that start with a dot are not matched by
     /// wildcards. Those of directories end in `/`.
     fn glob(&self, pattern: &str) -> Vec<String>;

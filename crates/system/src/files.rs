@@ -68,6 +68,11 @@ fn read_bounded(file: impl Read) -> std::io::Result<Vec<u8>> {
 /// Reads a file if `is_right` says so of what it is. Nothing else is opened, which could have
 /// effects or be waited for.
 fn read_if(path: &str, is_right: impl Fn(&Metadata) -> bool) -> Result<String, String> {
+    read_bytes_if(path, is_right).map(text_of)
+}
+
+/// The bytes of a file, as of [`read_if`].
+fn read_bytes_if(path: &str, is_right: impl Fn(&Metadata) -> bool) -> Result<Vec<u8>, String> {
     let read = || -> std::io::Result<Option<Vec<u8>>> {
         let found = std::fs::metadata(path)?;
         if !is_right(&found) {
@@ -82,7 +87,7 @@ fn read_if(path: &str, is_right: impl Fn(&Metadata) -> bool) -> Result<String, S
         }
         read_bounded(file).map(Some)
     };
-    read().map_err(|e| words(&e))?.map(text_of).ok_or_else(|| NOT_REGULAR.to_owned())
+    read().map_err(|e| words(&e))?.ok_or_else(|| NOT_REGULAR.to_owned())
 }
 
 /// Whether a text may be read from what is at a path: a file, standard input, whatever it is, and
@@ -112,6 +117,10 @@ impl Files for CalledFiles<'_> {
         if self.own == Some(path) { self.files.read(path) } else { self.files.include(path) }
     }
 
+    fn read_bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.files.read_bytes(path)
+    }
+
     fn glob(&self, pattern: &str) -> Vec<String> {
         self.files.glob(pattern)
     }
@@ -131,6 +140,10 @@ impl Files for SystemFiles {
 
     fn include(&self, path: &str) -> Result<String, String> {
         read_if(path, Metadata::is_file)
+    }
+
+    fn read_bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+        read_bytes_if(path, Metadata::is_file)
     }
 
     fn exec(&self, command: &str) -> Result<String, String> {

@@ -65,6 +65,8 @@ fn head(rng: &mut Rng, ends: &Ends<'_>, method: &str, response: bool) -> Vec<Str
     // Who asked stands there.
     let (asker, port) = if response { (&other, other_port) } else { (&own, own_port) };
     let plain = if response { ends.other } else { ends.own };
+    // Some phones send from any port, and listen at 5060.
+    let port = if !response && rng.one_in(8) { rng.pick(&[5060, 5070]) } else { port };
     let mut via = format!("Via: SIP/2.0/{} {asker}:{port};branch=z9", ends.transport);
     via += &match rng.u8(..5) {
         0 => format!(";received={plain};rport={port}"),

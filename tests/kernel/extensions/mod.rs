@@ -5,6 +5,7 @@
 
 pub mod bridges;
 mod frames;
+mod headers;
 pub mod ip_sets;
 pub mod ipv6;
 mod lines;
@@ -141,6 +142,7 @@ pub fn all() -> Vec<Scenario> {
     }
     all.extend(named());
     all.push(chunks());
+    all.extend(headers::all());
     all
 }
 

@@ -485,10 +485,11 @@ impl Generator {
             }
             8 | 9 => self.sctp(f, sport, dport),
             10 => {
-                let head = [sport.to_be_bytes(), dport.to_be_bytes()].concat();
-                let kind = self.pick(&[0, 2, 4, 8, 0x1e]);
-                f.transport(33, &[&head[..], &[3, 0, 0, 0, kind, 1, 0, 0, 0, 0, 0, 9]].concat())
-                    .data(&data)
+                let kind = self.pick(&[0, 1, 2, 4, 15]);
+                let f = f.dccp((sport, dport), kind, 9, &[]);
+                // Short sequence numbers.
+                let f = if self.one_in(2) { f.set(8, &[kind << 1]) } else { f };
+                f.data(&data)
             }
             11 | 12 => {
                 let rest = self.pick(&[0, 0x1234_0001, 1280, 1400 << 8]);

@@ -70,7 +70,8 @@ fn variable(rng: &mut Rng, addresses: &[[u8; 4]]) -> Vec<u8> {
     part(rng, 0x30, &parts)
 }
 
-/// A part with its length, now and then in a longer form, without one, or with a wrong one.
+/// A part with its length, now and then in a longer form, or with a wrong one. None is of indefinite
+/// length, which SNMP does not allow (docs/differences.md).
 fn part(rng: &mut Rng, tag: u8, inside: &[u8]) -> Vec<u8> {
     let len = inside.len();
     let mut bytes = vec![tag];
@@ -78,13 +79,7 @@ fn part(rng: &mut Rng, tag: u8, inside: &[u8]) -> Vec<u8> {
         0 => bytes.extend([0x81, len as u8]),
         1 => bytes.extend([0x82, (len >> 8) as u8, len as u8]),
         2 => bytes.extend([0x83, 0, (len >> 8) as u8, len as u8]),
-        3 => {
-            bytes.push(0x80);
-            bytes.extend(inside);
-            bytes.extend([0, 0]);
-            return bytes;
-        }
-        4 if rng.one_in(3) => bytes.push((len as u8).wrapping_add(rng.u8(..3)) & 0x7f),
+        3 if rng.one_in(3) => bytes.push((len as u8).wrapping_add(rng.u8(..3)) & 0x7f),
         _ if len < 0x80 => bytes.push(len as u8),
         _ => bytes.extend([0x81, len as u8]),
     }

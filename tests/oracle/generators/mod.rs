@@ -4,6 +4,7 @@
 
 mod bridge_flow;
 mod broute;
+mod dccp;
 mod flow_end;
 mod flow_rules;
 mod ipsec;
@@ -19,7 +20,8 @@ mod vlan_flow;
 use crate::random::Kind;
 
 /// All kinds.
-pub const KINDS: [Kind; 11] = [
+pub const KINDS: [Kind; 12] = [
+    Kind { names: &["random_dccp_"], scenario: dccp::scenario, share: 1 },
     Kind { names: &["random_tc_"], scenario: tc::scenario, share: 1 },
     Kind { names: &["random_vlan_flow_"], scenario: vlan_flow::scenario, share: 1 },
     Kind { names: &["random_vlan_bridge_"], scenario: vlan_bridge::scenario, share: 1 },

@@ -7,12 +7,12 @@ use penstock_testkit::pptp::message as pptp;
 use super::events::{STATES, back4, on, talk};
 use super::sent;
 use crate::frame::Frame;
-use crate::net::out4;
+use crate::net::{out4, wan};
 use crate::scenario::Scenario;
 
 /// All of them.
 pub fn all() -> Vec<Scenario> {
-    [ftp(), tcp(), datagrams(), sip_calls()].concat()
+    [ftp(), tcp(), datagrams(), sip_calls(), most(), ends()].concat()
 }
 
 /// Rules that set a helper for connections to a port.
@@ -107,6 +107,57 @@ fn ftp() -> Vec<Scenario> {
             "ftp_reset",
             &rules("ftp", "tcp", 21),
             talk(21, &[greeting[0], greeting[1], (0, b"PORT 198,18,0,10,4,5\r\n")], &[(1, 0x14)]),
+        ),
+    ]
+}
+
+/// An offer of DCC to the server, of a port of the client.
+fn offer(port: u16) -> Vec<u8> {
+    format!("PRIVMSG bob :\x01DCC SEND file 3323068426 {port} 99\x01\r\n").into()
+}
+
+/// What the client of IRC says in turn.
+fn irc(texts: &[Vec<u8>], end: &[(usize, u8)]) -> Vec<(&'static str, Frame)> {
+    let said: Vec<(usize, &[u8])> = [(1, &b":s 001 hello\r\n"[..])]
+        .into_iter()
+        .chain(texts.iter().map(|t| (0, &t[..])))
+        .collect();
+    talk(6667, &said, end)
+}
+
+/// More expectations than a connection may have.
+fn most() -> Vec<Scenario> {
+    let rules = || rules("irc", "tcp", 6667);
+    let ports = |ports: &[u16]| ports.iter().map(|port| offer(*port)).collect::<Vec<_>>();
+    let (ten, some) = (ports(&(4000..4010).collect::<Vec<_>>()), ports(&[4000, 4001, 4002, 4001]));
+    let later = [data(1, (77, 4000)), data(1, (77, 4001)), data(1, (77, 4009))];
+    let begun_again = [irc(&ten[..8], &[]), irc(&some, &[(1, 0x14)])].concat();
+    vec![
+        asked("irc_ten_offers", &rules(), [&irc(&ten, &[])[..], &later].concat()),
+        asked("irc_same_offers", &rules(), [&irc(&some, &[])[..], &later].concat()),
+        asked("irc_offers_at_once", &rules(), irc(&[ten.concat()], &[])),
+        asked("irc_full_and_again", &rules(), begun_again),
+    ]
+}
+
+/// What is told, in which order, when a connection ends that others were expected of.
+fn ends() -> Vec<Scenario> {
+    let rules = || rules("irc", "tcp", 6667);
+    let offers = [offer(4000), offer(4001), offer(4002)];
+    let reset = irc(&offers, &[(1, 0x14)]);
+    let related = data(1, (77, 4001));
+    let back = ("lan", out4().tcp(4001, 77).flags(0x14).set(8, &2u32.to_be_bytes()));
+    vec![
+        asked("irc_begun_again", &rules(), [&reset[..], &reset].concat()),
+        asked(
+            "irc_met_and_begun_again",
+            &rules(),
+            [&reset[..], std::slice::from_ref(&related), &irc(&offers[1..], &[])].concat(),
+        ),
+        asked(
+            "irc_met_and_reset",
+            &rules(),
+            [&reset[..], &[related.clone(), back.clone()]].concat(),
         ),
     ]
 }
@@ -233,6 +284,34 @@ fn sip_calls() -> Vec<Scenario> {
                 udp(0, (5060, 5060), &invite),
                 udp(0, (5060, 5060), &bye),
                 udp(1, (5000, 4000), b"rtp"),
+            ],
+        ),
+        // A phone that sends from any port and listens at 5060.
+        asked(
+            "sip_of_a_phone_that_listens_elsewhere",
+            &rules("sip", "udp", 5060).replace(
+                "\tchain f {",
+                "\tchain s {\n\t\ttype nat hook postrouting priority 100;\n\t\tudp dport 5060 snat to \
+                 198.19.0.1:7000\n\t}\n\tchain f {",
+            ),
+            vec![
+                udp(0, (50000, 5060), &invite),
+                ("wan", wan().ip4("198.19.0.2", "198.19.0.1").udp(5060, 7000).data(&ok)),
+                udp(0, (50000, 5060), &register),
+                ("wan", wan().ip4("198.19.0.2", "198.19.0.1").udp(5060, 7000).data(&registered)),
+            ],
+        ),
+        // Another call of the client, with the same stream: it is expected already.
+        asked(
+            "sip_same_stream_of_two",
+            &rules("sip", "udp", 5060),
+            vec![
+                udp(0, (5060, 5060), &invite),
+                udp(0, (5062, 5060), &invite),
+                udp(1, (5060, 5062), &ok),
+                udp(1, (5000, 4000), b"rtp"),
+                udp(0, (5062, 5060), &bye),
+                udp(1, (5001, 4001), b"rtcp"),
             ],
         ),
         asked(

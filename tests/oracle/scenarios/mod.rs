@@ -3,6 +3,7 @@
 //! Scenarios by hand of what most machines' kernels lack.
 
 mod bridge_vlan;
+pub mod dccp;
 mod event_masks;
 mod events;
 mod flowtable;
@@ -13,6 +14,7 @@ mod proxy;
 mod queue;
 pub mod sctp;
 mod selftest;
+mod tc;
 mod tunnel;
 mod tunnel_errors;
 mod tunnel_kinds;
@@ -38,7 +40,9 @@ pub fn all() -> Vec<Scenario> {
         log::all(),
         proxy::all(),
         sctp::all(),
+        dccp::all(),
         selftest::all(),
+        tc::all(),
         tunnel_kinds::all(),
         bridge_vlan::all(),
     ]

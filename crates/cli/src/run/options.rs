@@ -2,6 +2,7 @@
 
 //! The command line of `penstock run`.
 
+use penstock_daemon::bpf::Attach;
 use penstock_daemon::control::CaptureCall;
 use penstock_dataplane::{CompileOptions, Engine};
 use std::ffi::{OsStr, OsString};
@@ -10,7 +11,6 @@ use std::path::PathBuf;
 
 use lexopt::Arg::{Long, Short, Value};
 
-use super::bpf::Attachment;
 use crate::capture::{FAMILIES, HOOKS, call_of};
 use crate::input::{Captures, Read};
 use crate::options::{Opt, Values, flag, long, usage_lines};
@@ -75,9 +75,15 @@ const OPTIONS: &[Opt] = &[
         .takes("N=SOCKET...", Values::Any),
     long(
         "bpf",
-        "run an XDP program on all frames that arrive on DEV: PROGRAM (a section or function) of the object FILE",
+        "attach a BPF program, PROGRAM (a section or function) of the object FILE, to HOOK:\n\
+         `xdp:DEV`, `tc-ingress:DEV`, `tc-egress:DEV`, or `[FAMILY:]HOOK[@PRIORITY]` of ip and ip6",
     )
-    .takes("xdp:DEV=FILE[:PROGRAM]...", Values::Any),
+    .takes("HOOK=FILE[:PROGRAM]...", Values::Any),
+    long(
+        "check-bpf",
+        "run the rules of chains that have a BPF program, too, and report the first packet of each chain of\n\
+         which rules and program make something else; exit with 1 if there is one",
+    ),
     long("bpf-elements", "elements of their maps at the beginning: lines of map, key and value, in hexadecimal")
         .takes("FILE", Values::Files),
     long("bpf-maps", "write the elements of their maps at the end to FILE")
@@ -88,6 +94,14 @@ const OPTIONS: &[Opt] = &[
     flag('a', "handle", "print the final ruleset with handles"),
     long("summary-json", "write the summary to FILE as JSON (`-` for standard error)")
         .takes("FILE", Values::Files),
+    long(
+        "report",
+        "write a page to FILE, for a browser: packets by rule, drops over time, flows, traces; packets\n\
+         pass one by one and traced, which takes longer",
+    )
+    .takes("FILE.html", Values::Files),
+    long("report-frame", "show the trace of frame N of the captures in the report, too")
+        .takes("N...", Values::Any),
     long("engine", "jit (machine code) or interpreter; default: the interpreter until the code is ready")
         .takes("ENGINE", Values::OneOf(&["interpreter", "jit"])),
     long("perf-map", "write a map of machine code to rules for perf(1), in /tmp/perf-PID.map"),
@@ -119,6 +133,7 @@ pub struct Options {
     pub against: Option<PathBuf>,
     /// Whether what is sent is held against the captures.
     pub compare: bool,
+    pub check_bpf: bool,
     pub write_dir: Option<PathBuf>,
     /// Lines of `log` statements.
     pub log: Option<PathBuf>,
@@ -139,7 +154,7 @@ pub struct Options {
     /// Programs that listen to queues, by their sockets.
     pub queues: Vec<(u16, PathBuf)>,
     /// BPF programs of devices.
-    pub bpf: Vec<Attachment>,
+    pub bpf: Vec<Attach>,
     /// Elements of their maps at the beginning, and where those at the end are written.
     pub bpf_elements: Option<PathBuf>,
     pub bpf_maps: Option<PathBuf>,
@@ -148,6 +163,10 @@ pub struct Options {
     pub handle: bool,
     /// The summary as JSON.
     pub summary_json: Option<PathBuf>,
+    /// A page for a browser.
+    pub report: Option<PathBuf>,
+    /// Frames whose traces it has in any case.
+    pub report_frames: Vec<u64>,
     pub engine: Engine,
     pub code: CompileOptions,
     pub trace: bool,
@@ -191,6 +210,7 @@ struct Given {
     read: Captures,
     against: Option<PathBuf>,
     compare: bool,
+    check_bpf: bool,
     write_dir: Option<PathBuf>,
     log: Option<PathBuf>,
     nflog: Option<PathBuf>,
@@ -202,12 +222,14 @@ struct Given {
     captures: Vec<(CaptureCall, PathBuf)>,
     matching: Option<String>,
     queues: Vec<(u16, PathBuf)>,
-    bpf: Vec<Attachment>,
+    bpf: Vec<Attach>,
     bpf_elements: Option<PathBuf>,
     bpf_maps: Option<PathBuf>,
     json: bool,
     handle: bool,
     summary_json: Option<PathBuf>,
+    report: Option<PathBuf>,
+    report_frames: Vec<u64>,
     trace: bool,
     engine: Option<Engine>,
     code: CompileOptions,
@@ -265,16 +287,23 @@ impl Given {
             }
             "bpf" => {
                 for value in parser.values().map_err(sentence)? {
-                    self.bpf.push(Attachment::parse(&value)?);
+                    self.bpf.push(Attach::parse(&value)?);
                 }
             }
             "bpf-elements" => once(&mut self.bpf_elements, "--bpf-elements", file(parser)?)?,
             "bpf-maps" => once(&mut self.bpf_maps, "--bpf-maps", file(parser)?)?,
             "as-is" => self.read.as_is = true,
             "compare" => self.compare = true,
+            "check-bpf" => self.check_bpf = true,
             "json" => self.json = true,
             "handle" => self.handle = true,
             "summary-json" => once(&mut self.summary_json, "--summary-json", file(parser)?)?,
+            "report" => once(&mut self.report, "--report", file(parser)?)?,
+            "report-frame" => {
+                for value in parser.values().map_err(sentence)? {
+                    self.report_frames.push(frame_number(&value)?);
+                }
+            }
             "engine" => {
                 let chosen = engine(&parser.value().map_err(sentence)?)?;
                 once(&mut self.engine, "--engine", chosen)?;
@@ -298,9 +327,11 @@ impl Given {
             &self.conntrack_dump,
             &self.flows,
             &self.summary_json,
+            &self.report,
         ];
         let lists = self.taps.is_empty() && self.captures.is_empty() && self.queues.is_empty();
-        let flags = self.compare || self.handle || self.trace || self.engine.is_some();
+        let flags =
+            self.compare || self.check_bpf || self.handle || self.trace || self.engine.is_some();
         files.into_iter().any(Option::is_some)
             || !lists
             || flags
@@ -322,6 +353,15 @@ impl Given {
         if read.reads.is_empty() {
             return Err("--read is missing".into());
         }
+        if self.report.is_none() && !self.report_frames.is_empty() {
+            return Err("--report-frame is for --report".into());
+        }
+        if self.report.is_some()
+            && (engine == Some(Engine::JitAtOnce) || code != CompileOptions::default())
+        {
+            return Err("--report is made of traces, which the interpreter makes: it excludes --engine jit, \
+                 --profile and --perf-map".into());
+        }
         if read.as_is && self.compare {
             return Err("--as-is and --compare exclude each other".into());
         }
@@ -332,6 +372,7 @@ impl Given {
             Some(engine) => engine,
             // Reports on machine code are about all packets.
             None if code != CompileOptions::default() => Engine::JitAtOnce,
+            None if self.report.is_some() => Engine::Interpreter,
             None => Engine::Jit,
         };
         match matching {
@@ -350,6 +391,7 @@ impl Given {
             read,
             against: self.against,
             compare: self.compare,
+            check_bpf: self.check_bpf,
             write_dir: self.write_dir,
             log: self.log,
             nflog: self.nflog,
@@ -366,6 +408,8 @@ impl Given {
             json: self.json,
             handle: self.handle,
             summary_json: self.summary_json,
+            report: self.report,
+            report_frames: self.report_frames,
             engine,
             code,
             trace: self.trace,
@@ -380,6 +424,14 @@ fn engine(name: &OsStr) -> Result<Engine, String> {
         Some("jit") => Ok(Engine::JitAtOnce),
         _ => Err(format!("--engine is jit or interpreter, not `{}`", name.display())),
     }
+}
+
+/// The number of a frame; the first is 1.
+fn frame_number(value: &OsStr) -> Result<u64, String> {
+    let number = value.to_str().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
+    number.ok_or_else(|| {
+        format!("--report-frame takes numbers of frames, from 1, not `{}`", value.display())
+    })
 }
 
 /// `DEV=FILE`.
@@ -515,8 +567,14 @@ mod tests {
             ),
             ("--net n --rules - --read a=b c=-", "standard input can be read once only"),
             ("--queue 1=a 2=b 1=c", "--queue 1 is given twice"),
-            ("--bpf lan=x.o", "--bpf takes xdp:DEV=FILE[:PROGRAM], not `lan=x.o`"),
-            ("--bpf xdp:lan=x.o:", "--bpf takes xdp:DEV=FILE[:PROGRAM], not `xdp:lan=x.o:`"),
+            (
+                "--bpf lan=x.o",
+                "--bpf takes HOOK[@PRIORITY][:DEV]=FILE[:PROGRAM], not `lan=x.o`: there is no hook `lan`",
+            ),
+            (
+                "--bpf xdp:lan=x.o:",
+                "--bpf takes HOOK[@PRIORITY][:DEV]=FILE[:PROGRAM], not `xdp:lan=x.o:`",
+            ),
             (
                 "--net n --rules r --read a=b --bpf-maps m",
                 "--bpf-elements and --bpf-maps are for --bpf",
@@ -524,6 +582,13 @@ mod tests {
             (
                 "--net n --rules r --read a=b --against o --bpf xdp:a=x.o",
                 "--against and --bpf exclude each other",
+            ),
+            ("--net n --rules r --read a=b --report-frame 1", "--report-frame is for --report"),
+            ("--report-frame 0", "--report-frame takes numbers of frames, from 1, not `0`"),
+            (
+                "--net n --rules r --read a=b --report f --profile",
+                "--report is made of traces, which the interpreter makes: it excludes --engine jit, \
+                 --profile and --perf-map",
             ),
             ("--engine gpu", "--engine is jit or interpreter, not `gpu`"),
             (

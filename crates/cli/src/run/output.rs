@@ -9,9 +9,11 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use penstock_conntrack::Conntrack;
+use penstock_daemon::errln;
 use penstock_daemon::probe::{captured, number_of};
 use penstock_dataplane::{
-    DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
+    BpfDifference, BpfFault, BpfRules, DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink,
+    TraceRecord,
 };
 use penstock_files::Access;
 use penstock_io::{CaptureWriter, LinkType};
@@ -23,6 +25,7 @@ use penstock_print::rules::WrittenRules;
 
 use super::missing::Missing;
 use super::queue::Queues;
+use super::report::Collector;
 use crate::capture::CaptureFile;
 use crate::input::{Compare, Entry, Outgoing, Taken, Way};
 use crate::log::{LogFile, Nflog};
@@ -59,6 +62,10 @@ pub struct Output<'n> {
     log: Option<LogFile>,
     nflog: Option<Nflog>,
     tracer: Option<Tracer<'n>>,
+    /// Whether traces are printed.
+    prints_traces: bool,
+    /// Counts for a report.
+    pub report: Option<Collector<'n>>,
     /// What is seen on devices, by index.
     taps: HashMap<u32, (PathBuf, CaptureWriter<File>)>,
     /// What passes hooks, by numbers of captures.
@@ -71,6 +78,8 @@ pub struct Output<'n> {
     compare: Option<Compare>,
     /// A segment of a super-packet.
     segment: Vec<u8>,
+    /// Rules and program of a chain were found to differ.
+    pub differed: bool,
     /// Trace lines that are still to be printed.
     lines: String,
     error: Option<String>,
@@ -99,12 +108,15 @@ impl<'n> Output<'n> {
             log: None,
             nflog: None,
             tracer: None,
+            prints_traces: false,
+            report: None,
             taps: HashMap::new(),
             captures: Vec::new(),
             queues: Queues::default(),
             outgoing: None,
             compare: None,
             segment: Vec::new(),
+            differed: false,
             lines: String::new(),
             error: None,
         }
@@ -185,8 +197,8 @@ impl<'n> Output<'n> {
     }
 
     /// Prints traces with what this tracer knows.
-    pub fn trace_by(&mut self, tracer: Tracer<'n>) {
-        self.tracer = Some(tracer);
+    pub fn trace_by(&mut self, tracer: Tracer<'n>, prints: bool) {
+        (self.tracer, self.prints_traces) = (Some(tracer), prints);
     }
 
     /// The rules, as traces name them.
@@ -239,6 +251,22 @@ impl<'n> Output<'n> {
 }
 
 impl Output<'_> {
+    /// The frame that was sent last, and all that it caused, is at its end.
+    pub fn end_of_frame(&mut self) {
+        if let Some(report) = &mut self.report {
+            report.end();
+        }
+    }
+
+    fn count_drops(&mut self, drop: &DropEvent<'_>, packets: u64) {
+        let key = match &drop.place {
+            Some(p) => (drop.reason, p.table.as_ptr() as usize, p.chain.as_ptr() as usize, p.rule),
+            None => (drop.reason, 0, 0, None),
+        };
+        let rules = self.tracer.as_ref().map(Tracer::rules);
+        self.drops.entry(key).or_insert_with(|| (Dropped::of(drop, rules), 0)).1 += packets;
+    }
+
     fn print_lines(&mut self) {
         // A reader that closed standard error does not want them.
         let _ = std::io::stderr().write_all(self.lines.as_bytes());
@@ -251,6 +279,9 @@ impl Sink for Output<'_> {
         let index = device.index;
         if let Some(outgoing) = &mut self.outgoing {
             outgoing.sent(meta.time, frame);
+        }
+        if let Some(report) = &mut self.report {
+            report.transmit(device, frame, meta);
         }
         if let Some(compare) = &mut self.compare {
             compare.here(index, meta.time, frame);
@@ -278,8 +309,11 @@ impl Sink for Output<'_> {
         }
     }
 
-    fn deliver(&mut self, _device: &Link, packet: &Packet) {
+    fn deliver(&mut self, device: &Link, packet: &Packet) {
         const ARP: u16 = 0x0806;
+        if let Some(report) = &mut self.report {
+            report.deliver(device, packet);
+        }
         if packet.meta.protocol == ARP {
             self.arp += 1;
             return;
@@ -296,21 +330,25 @@ impl Sink for Output<'_> {
         if let (DropReason::OtherHost, Some(link)) = (drop.reason, self.net.link(packet.meta.iif)) {
             self.missing.other_host(link, packet);
         }
-        self.drop_several(drop, 1);
+        self.count_drops(drop, 1);
+        if let Some(report) = &mut self.report {
+            report.drop(drop, packet);
+        }
     }
 
     fn drop_several(&mut self, drop: &DropEvent<'_>, packets: u64) -> bool {
-        let key = match &drop.place {
-            Some(p) => (drop.reason, p.table.as_ptr() as usize, p.chain.as_ptr() as usize, p.rule),
-            None => (drop.reason, 0, 0, None),
-        };
-        let rules = self.tracer.as_ref().map(Tracer::rules);
-        self.drops.entry(key).or_insert_with(|| (Dropped::of(drop, rules), 0)).1 += packets;
+        if self.report.is_some() {
+            return false;
+        }
+        self.count_drops(drop, packets);
         true
     }
 
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {
         if let Some(number) = number_of(record.place.table) {
+            if let Some(report) = &mut self.report {
+                report.probed(number);
+            }
             if let Some((file, capture)) = self.captures.get_mut(number as usize)
                 && let Err(e) = capture.write(&captured(record, packet))
             {
@@ -349,13 +387,52 @@ impl Sink for Output<'_> {
     fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {
         /// Bytes of lines that are printed together.
         const TOGETHER: usize = 32 << 10;
-        if let Some(tracer) = &self.tracer
-            && number_of(record.place.table).is_none()
-        {
+        if number_of(record.place.table).is_some() {
+            return;
+        }
+        if let Some(report) = &mut self.report {
+            report.trace(record, packet);
+        }
+        if let Some(tracer) = self.tracer.as_ref().filter(|_| self.prints_traces) {
             tracer.line(record, packet, &mut self.lines);
         }
         if self.lines.len() > TOGETHER {
             self.print_lines();
         }
+    }
+
+    fn bpf_fault(&mut self, fault: &BpfFault<'_>) {
+        let BpfFault { label, program, fault } = fault;
+        errln!("Warning: {label}: BPF program {}: {fault}", program.name());
+    }
+
+    fn bpf_differs(&mut self, difference: &BpfDifference<'_>, packet: &Packet) {
+        self.differed = true;
+        let BpfDifference { program, place, passes, rules } = difference;
+        let program_does = match passes {
+            Some(true) => "accepts",
+            Some(false) => "drops",
+            None => "goes wrong on",
+        };
+        let rules_do = match rules {
+            BpfRules::Accept => "accept",
+            BpfRules::Drop => "drop",
+            BpfRules::Take => "take or queue",
+        };
+        let (family, table, chain) = (place.family.name(), place.table, place.chain);
+        let by = match place.rule {
+            Some(handle) => format!(" (rule with handle {handle})"),
+            None => String::new(),
+        };
+        let headers = self.tracer.as_ref().map(|tracer| tracer.headers(packet));
+        errln!(
+            "Error: --check-bpf: chain {family} {table} {chain}: rules {rules_do}{by}, program {} {program_does}: {}",
+            program.name(),
+            headers.unwrap_or_default().trim()
+        );
+    }
+
+    fn bpf_printk(&mut self, line: &str) {
+        errln!("bpf_printk: {line}");
     }
 }

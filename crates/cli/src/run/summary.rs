@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use penstock_dataplane::Counters;
+use penstock_dataplane::{BpfHook, BpfPrograms, Counters};
 use penstock_io::Frame;
 use serde_json::{Map, Value, json};
 
-use super::bpf::Programs;
 use super::output::Output;
 use crate::input::{Completed, Entering, InputPort, LeftOut};
 
@@ -52,6 +51,11 @@ impl Input {
         &self.name
     }
 
+    /// Frames that entered.
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
     /// Counts a frame that is not taken.
     pub fn leave_out(&mut self, why: LeftOut) {
         *self.left_out.entry(why).or_default() += 1;
@@ -74,8 +78,8 @@ impl Input {
 pub struct Summary<'a> {
     /// Captures in the order of the command line.
     pub inputs: &'a [Input],
-    /// Programs that frames met first.
-    pub programs: &'a Programs<'a>,
+    /// BPF programs at hooks.
+    pub programs: &'a BpfPrograms,
     /// What came out.
     pub output: &'a Output<'a>,
     /// What the path counted.
@@ -105,9 +109,9 @@ impl fmt::Display for Summary<'_> {
                 part(f, &format!("{}: {why}", input.name), *count)?;
             }
         }
-        for attached in self.programs.devices() {
+        for attached in self.programs.iter() {
             let parts = attached.counts.parts();
-            line(f, &format!("xdp {}", attached.device), parts.iter().map(|(_, n)| n).sum())?;
+            line(f, &attached.label, parts.iter().map(|(_, n)| n).sum())?;
             for (name, count) in parts.into_iter().filter(|(_, count)| *count != 0) {
                 part(f, name, count)?;
             }
@@ -189,20 +193,22 @@ impl Summary<'_> {
                 "super_packets": input.supers,
             })
         });
-        let programs = self.programs.devices().map(|attached| {
-            let counts = &attached.counts;
-            json!({
-                "hook": "xdp",
-                "device": attached.device,
-                "program": attached.program,
-                "passed": counts.passed,
-                "dropped": counts.dropped,
-                "sent_back": counts.transmitted,
-                "redirected": counts.redirected,
-                "aborted": counts.aborted,
-                "redirected_to_no_device": counts.nowhere,
-                "faults": counts.faults,
-            })
+        let programs = self.programs.iter().map(|attached| {
+            let (hook, device) = match attached.hook {
+                BpfHook::Xdp { .. } => ("xdp", attached.label.split_once(' ')),
+                BpfHook::TcIngress { .. } => ("tc-ingress", attached.label.split_once(' ')),
+                BpfHook::TcEgress { .. } => ("tc-egress", attached.label.split_once(' ')),
+                BpfHook::Netfilter { .. } => (&*attached.label, None),
+            };
+            let mut program = json!({ "hook": hook });
+            if let Some((_, device)) = device {
+                program["device"] = json!(device);
+            }
+            program["program"] = json!(attached.program.name());
+            for (name, count) in attached.counts.keyed() {
+                program[name] = json!(count);
+            }
+            program
         });
         let devices = self.output.devices();
         let sent = devices.map(|device| (device.name.clone(), json!(device.frames)));

@@ -7,6 +7,7 @@ mod bpf;
 mod learn;
 mod place;
 mod queue;
+mod report;
 mod rule_names;
 mod rule_tests;
 mod wrong_files;

@@ -29,6 +29,8 @@ pub(crate) enum Action {
     Edit(Edit),
     /// A number in the text becomes `old` and what edits change from byte `since` on.
     EditLength { at: usize, len: usize, old: i64, since: usize },
+    /// The datagram goes to another port of its destination.
+    Redirect(u16),
     /// The helper remembers this.
     Remember(Memory),
     /// The packet is dropped: what it announces cannot be tracked. Nothing else is done. Not every

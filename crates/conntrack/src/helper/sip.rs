@@ -12,7 +12,7 @@ use super::{Action, Announcement, Edit, Memory, Message, Otherwise, Ports, Renew
 use crate::complaint::Wrong;
 use crate::expectation::{Expectation, Follow, expect_flag};
 use crate::settings::{HZ, SECOND};
-use crate::{Tuple, tuple};
+use crate::{Direction, Tuple, tuple};
 use penstock_wire::protocol;
 use std::net::IpAddr;
 
@@ -28,11 +28,15 @@ const STREAMS: [(&str, u8); 3] = [("audio ", AUDIO), ("video ", VIDEO), ("image 
 /// How long a signalling connection lives without a packet.
 const TIMEOUT: u64 = 3600 * SECOND;
 
-/// Sequence numbers of the last requests that matter.
+/// What later messages need to know.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Dialogue {
+    /// Sequence numbers of the last requests that matter.
     invite: u32,
     register: u32,
+    /// Where the client wants answers, if not at the port that it sends from: some phones send
+    /// from any port, and listen at 5060.
+    listens: Option<u16>,
 }
 
 /// Why a message is dropped, if that is said.
@@ -99,9 +103,23 @@ impl Reader<'_> {
         }
         self.actions.extend(self.length.take());
         if self.m.translated {
-            self.headers();
+            self.headers(dialogue.listens);
+            self.redirect(dialogue.listens)?;
         }
         Ok(())
+    }
+
+    /// Has a message to the client arrive at the port where it listens.
+    fn redirect(&mut self, port: Option<u16>) -> Result<(), Refused> {
+        match port {
+            Some(_) if self.m.direction == Direction::Original => Ok(()),
+            Some(_) if self.m.tuples[0].protocol != protocol::UDP => Err(Refused(None)),
+            Some(port) => {
+                self.actions.push(Action::Redirect(port));
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Number of the request, and where it ends.
@@ -116,6 +134,15 @@ impl Reader<'_> {
     /// A request; other methods than these need no number (`process_sip_request()`).
     fn request(&mut self, dialogue: &mut Dialogue) -> Result<(), Refused> {
         const METHODS: [&str; 6] = ["INVITE", "UPDATE", "ACK", "PRACK", "BYE", "REGISTER"];
+        let (tuple, via) =
+            (self.m.tuple(), self.text.host(&mut Walk::default(), sip_text::VIA_UDP));
+        if let Some(via) = via
+            && via.address == tuple.source()
+            && via.port != tuple.src_id
+        {
+            dialogue.listens = Some(via.port);
+            self.actions.push(Action::Remember(Memory::Sip(*dialogue)));
+        }
         let data = self.text.data();
         let is = |method: &&&str| {
             let rest = data.get(method.len()..).unwrap_or(&[]);
@@ -132,7 +159,7 @@ impl Reader<'_> {
             }
             "BYE" => self.actions.push(FLUSH_MEDIA),
             "REGISTER" => {
-                if self.register()? {
+                if self.register(dialogue.listens)? {
                     dialogue.register = cseq;
                     self.actions.push(Action::Remember(Memory::Sip(*dialogue)));
                 }
@@ -178,7 +205,8 @@ impl Reader<'_> {
             return Ok(());
         };
         let session = text.described(version.at, connection, sip_text::MEDIA);
-        let (mut at, mut seen, mut streams) = (version.at, None, 0);
+        let (mut at, mut streams) = (version.at, 0);
+        let mut seen = session.map(|(address, _)| address);
         while streams < STREAMS.len() {
             let Found::Is(line) = text.description(at, sip_text::MEDIA, None) else { break };
             let kind = &text.data()[line.at..line.end()];
@@ -301,7 +329,7 @@ impl Reader<'_> {
 
     /// Announces calls to who registers, which come once the registrar has agreed
     /// (`process_register_request()`). Returns whether the registration is remembered.
-    fn register(&mut self) -> Result<bool, Refused> {
+    fn register(&mut self, listens: Option<u16>) -> Result<bool, Refused> {
         let m = self.m;
         if m.expected {
             return Ok(false);
@@ -328,20 +356,25 @@ impl Reader<'_> {
             helper: super::helper_number("sip", transport).unwrap_or(0),
             ..m.expect(transport, Some(m.back().src), m.back().dst, contact.port)
         };
-        self.actions.push(Action::Expect(self.announce_calls(expectation, &contact)));
+        self.actions.push(Action::Expect(self.announce_calls(expectation, &contact, listens)));
         Ok(true)
     }
 
     /// Announces calls to a contact; a translated one gets the address and port that it has outside
     /// (`nf_nat_sip_expect()`).
-    fn announce_calls(&self, mut expectation: Expectation, contact: &Host) -> Announcement {
+    fn announce_calls(
+        &self,
+        mut expectation: Expectation,
+        contact: &Host,
+        listens: Option<u16>,
+    ) -> Announcement {
         let m = self.m;
         if !m.translated {
             return m.announce(expectation, super::NOT_ADDED);
         }
         expectation.follow =
             Some(Follow { direction: m.direction.opposite(), address: None, port: contact.port });
-        if contact.port == m.tuple().src_id {
+        if contact.port == listens.unwrap_or(m.tuple().src_id) {
             expectation.tuple.dst_id = m.back().dst_id;
         }
         let edit = PortEdit {
@@ -394,11 +427,11 @@ impl Reader<'_> {
     }
 
     /// Rewrites the addresses of both ends in the headers (`nf_nat_sip()`).
-    fn headers(&mut self) {
+    fn headers(&mut self, listens: Option<u16>) {
         let (m, text) = (self.m, self.text);
         let request = !text.begins("SIP/2.0");
         if request && let Some(host) = text.request() {
-            self.map(&host);
+            self.map(&host, listens);
         }
         let tcp = m.tuples[0].protocol == protocol::TCP;
         let via = if tcp { sip_text::VIA_TCP } else { sip_text::VIA_UDP };
@@ -409,17 +442,17 @@ impl Reader<'_> {
                 (m.tuple().destination(), m.tuple().dst_id)
             };
             if (host.address, host.port) == end {
-                self.map(&host);
+                self.map(&host, listens);
                 self.via_parameters(host.span.end());
             }
         }
         let mut walk = Walk::default();
         while let Some(host) = text.host(&mut walk, sip_text::CONTACT) {
-            self.map(&host);
+            self.map(&host, listens);
         }
         for field in [sip_text::FROM, sip_text::TO] {
             if let Some(host) = text.host(&mut Walk::default(), field) {
-                self.map(&host);
+                self.map(&host, listens);
             }
         }
     }
@@ -452,12 +485,12 @@ impl Reader<'_> {
     }
 
     /// Rewrites an address and port of one of the two ends as the other sees it (`map_addr()`).
-    fn map(&mut self, host: &Host) {
+    fn map(&mut self, host: &Host, listens: Option<u16>) {
         let (this, back): (&Tuple, &Tuple) = (self.m.tuple(), self.m.back());
         let (address, port) = if (host.address, host.port) == (this.source(), this.src_id) {
             (back.destination(), back.dst_id)
         } else if (host.address, host.port) == (this.destination(), this.dst_id) {
-            (back.source(), back.src_id)
+            (back.source(), listens.unwrap_or(back.src_id))
         } else {
             return;
         };

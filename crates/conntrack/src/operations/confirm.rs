@@ -145,7 +145,9 @@ impl Conntrack {
         let winner = &mut self.store[other];
         if info.is_reply() {
             winner.status |= status::SEEN_REPLY;
+            self.forget_memo(other);
         }
+        let winner = &self.store[other];
         packet.meta.ct =
             penstock_packet::Ct { entry: other, serial: winner.serial, info, template: 0 };
         self.statistics.clash_resolve += 1;

@@ -78,8 +78,13 @@ impl Conntrack {
     /// [`Conntrack::help`] and [`Conntrack::confirm`] would only let it pass.
     #[inline]
     pub fn is_settled(&self, ct: &Ct) -> bool {
-        let settled = |n| self.store[n].has(status::CONFIRMED) && !self.is_helped(n);
-        !self.is_observed() && self.resolve(ct).is_none_or(settled)
+        !self.is_observed() && self.resolve(ct).is_none_or(|n| self.is_plain(n))
+    }
+
+    /// Whether connection `n` is in the table and packets reach the end of their way as they are:
+    /// there is only to tell what was noted ([`Conntrack::tell_noted`]).
+    pub fn is_plain(&self, n: u32) -> bool {
+        self.store[n].has(status::CONFIRMED) && !self.is_helped(n)
     }
 
     fn help_and_adjust(
@@ -148,8 +153,12 @@ impl Conntrack {
             helper: helping.helper(),
         });
         let goes_on = helping.goes_on();
-        let (mut edits, mut result) = (Vec::new(), Ok(()));
+        let (mut edits, mut port, mut result) = (Vec::new(), None, Ok(()));
         for action in actions {
+            if let Action::Redirect(to) = action {
+                port = Some(to);
+                continue;
+            }
             let done = self.act(n, action, &mut edits);
             if done.is_err() && !goes_on {
                 return done;
@@ -158,6 +167,14 @@ impl Conntrack {
         }
         result?;
         edits.sort_by_key(|e| e.at);
+        if let Some(port) = port {
+            let header = packet.network_mut().get_mut(at.offset..).unwrap_or_default();
+            if let Some(mut header) = udp::HeaderMut::new(header) {
+                header.set_dport(port);
+            }
+            // The checksum follows.
+            edits.push(Edit { at: 0, len: 0, text: Vec::new() });
+        }
         // From the back, so that offsets stay right.
         for edit in edits.iter().rev() {
             if !replace(packet, at.offset, at.protocol, edit.at, edit.len, &edit.text) {
@@ -199,6 +216,8 @@ impl Conntrack {
                     helping.remember(memory);
                 }
             }
+            // They are for the packet, which is not here.
+            Action::Redirect(_) => {}
             Action::Drop(why) => return Err(self.refused(n, why)),
         }
         Ok(())
@@ -279,19 +298,9 @@ impl Conntrack {
         }
         let mut candidate = base;
         for _ in 0..tries {
-            match self.expect_stream(at_port(data, candidate), max) {
-                Ok(new) => match self.expect_stream(at_port(&control, candidate | 1), max) {
-                    Ok(_) => return Some(if candidate == base { asked } else { candidate }),
-                    Err(e) => {
-                        let class = data.class;
-                        self.unexpect_of(n, |x| {
-                            new && x.tuple.dst_id == candidate && x.class == class
-                        });
-                        if e != ExpectError::Busy {
-                            return None;
-                        }
-                    }
-                },
+            let both = [at_port(data, candidate), at_port(&control, candidate | 1)];
+            match self.expect_stream(both, max) {
+                Ok(()) => return Some(if candidate == base { asked } else { candidate }),
                 Err(ExpectError::Busy) => {}
                 Err(_) => return None,
             }
@@ -300,15 +309,20 @@ impl Conntrack {
         None
     }
 
-    /// Expects one part of a stream. If the same is expected as something else, or by another
+    /// Expects both parts of a stream. If the same is expected as something else, or by another
     /// connection, already (`EALREADY`), an untranslated one is content with that, and a translated
-    /// one fails (`nf_nat_sdp_media()`). Returns whether it is expected by this.
-    fn expect_stream(&mut self, expectation: Expectation, max: u32) -> Result<bool, ExpectError> {
-        if self.is_expected_otherwise(&expectation) {
-            let translated = expectation.follow.is_some();
-            return if translated { Err(ExpectError::Already) } else { Ok(false) };
+    /// one fails (`nf_nat_sdp_media()`).
+    fn expect_stream(&mut self, both: [Expectation; 2], max: u32) -> Result<(), ExpectError> {
+        let translated = both[0].follow.is_some();
+        match both.each_ref().map(|one| self.is_expected_otherwise(one)) {
+            [false, false] => self.expect_both(both, max),
+            _ if translated => Err(ExpectError::Already),
+            [true, true] => Ok(()),
+            [first, _] => {
+                let [data, control] = both;
+                self.expect(if first { control } else { data }, max)
+            }
         }
-        self.expect(expectation, max).map(|()| true)
     }
 
     /// Whether a connection with the same helper expects the stream already, to the port that is

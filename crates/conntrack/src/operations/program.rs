@@ -87,6 +87,7 @@ impl Connection<'_> {
             synproxy: self.has_synproxy(),
             protocol,
             children: self.children(),
+            events: self.asked_events(),
         }
     }
 }

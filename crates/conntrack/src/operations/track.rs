@@ -133,12 +133,6 @@ impl Conntrack {
                 self.kill(n);
                 None
             }
-            tracker::Verdict::Drop => {
-                self.leave(n);
-                self.statistics.drop += 1;
-                self.statistics.invalid += 1;
-                Some((Ct::default(), Verdict::Drop))
-            }
             tracker::Verdict::OutOfStep => {
                 self.set_timeout(n, outcome.timeout);
                 self.leave(n);
@@ -181,7 +175,11 @@ impl Conntrack {
         let outcome = tracker::run(tracker, &mut e.proto, p, context);
         // A status bit that is set is always told.
         if outcome.events != 0 {
+            let before = e.status;
             e.status |= outcome.status;
+            if before | outcome.status != before {
+                self.forget_memo(n);
+            }
             self.note(n, outcome.events);
         }
         if outcome.closed {
@@ -197,6 +195,7 @@ impl Conntrack {
         let ct = Ct { entry: n, serial: e.serial, info, template: 0 };
         if info == CtInfo::EstablishedReply && !e.has(status::SEEN_REPLY) {
             e.status |= status::SEEN_REPLY;
+            self.forget_memo(n);
             self.note(n, event::REPLY);
         }
         ct
@@ -273,6 +272,9 @@ impl Conntrack {
         }
         if t.helper != 0 {
             self.set_helper(n, t.helper);
+        }
+        if let Some(masks) = t.events {
+            self.set_event_masks(n, masks);
         }
     }
 }

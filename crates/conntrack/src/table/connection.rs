@@ -119,6 +119,11 @@ impl<'a> Connection<'a> {
         self.table.extra(self.n).map_or(0, |x| x.children)
     }
 
+    /// Which of its events are reported (`ct event`): bits of [`event`].
+    pub fn asked_events(&self) -> u16 {
+        self.table.asked_events(self.n)
+    }
+
     /// How it is translated, if another connection expected it and that one is translated.
     pub fn follow(&self) -> Option<Follow> {
         self.table.extra(self.n)?.follow.as_deref().copied()
@@ -213,6 +218,7 @@ impl Conntrack {
     pub fn set_mark(&mut self, n: u32, mark: u32) {
         if self.store[n].mark != mark {
             self.store[n].mark = mark;
+            self.forget_memo(n);
             self.note(n, event::MARK);
         }
     }
@@ -245,11 +251,13 @@ impl Conntrack {
     /// Sets status bits.
     pub fn set_status(&mut self, n: u32, bits: u32) {
         self.store[n].status |= bits;
+        self.forget_memo(n);
     }
 
     /// Clears status bits.
     pub fn clear_status(&mut self, n: u32, bits: u32) {
         self.store[n].status &= !bits;
+        self.forget_memo(n);
     }
 
     /// Notes that a program entered the connection, and no packet.

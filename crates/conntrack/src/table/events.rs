@@ -5,8 +5,8 @@
 
 use super::Conntrack;
 use super::connection::Connection;
-use crate::event;
 use crate::expectation::Expectation;
+use crate::{event, status};
 
 /// Where the pending events stand among the flags of an entry.
 const SHIFT: u32 = 5;
@@ -84,7 +84,10 @@ impl Conntrack {
     pub(crate) fn tell_expected(&mut self, ends: bool, expectation: &Expectation, left: u64) {
         let Some(mut observer) = self.observer.take() else { return };
         if let Some(master) = self.connection_ref(expectation.master) {
-            observer.expectation(ends, expectation, left, master);
+            let silent = self.extra(master.number()).map_or(0, |x| x.silent[1]);
+            if silent & 1 << u16::from(ends) == 0 {
+                observer.expectation(ends, expectation, left, master);
+            }
         }
         self.observer = Some(observer);
     }
@@ -92,7 +95,39 @@ impl Conntrack {
     /// Sets which events of a connection are reported (`ct event set`); the default is all. Changes
     /// that come with one of them are reported, too.
     pub fn set_event_mask(&mut self, n: u32, mask: u16) {
-        self.extra_mut(n).event_mask = Some(mask);
+        self.extra_mut(n).silent[0] = !mask;
+    }
+
+    /// Sets which events of a connection and of its expectations are reported
+    /// (`nf_ct_ecache_ext_add()`): bits of [`event`]; 1 for an expectation that begins, 2 for one
+    /// that ends.
+    pub(crate) fn set_event_masks(&mut self, n: u32, masks: [u16; 2]) {
+        self.extra_mut(n).silent = masks.map(|mask| !mask);
+    }
+
+    /// Which events of a connection are reported.
+    pub(crate) fn asked_events(&self, n: u32) -> u16 {
+        self.extra(n).map_or(u16::MAX, |x| !x.silent[0])
+    }
+
+    /// Ends a connection (`nf_ct_delete()`), of which who asked for that tells; what it expected ends
+    /// with it, of which the observer is told.
+    pub fn kill_untold(&mut self, n: u32) {
+        if self.is_observed() {
+            self.set_event_mask(n, 0);
+        }
+        self.kill(n);
+    }
+
+    /// Tells what was kept of a packet's connection, as [`Conntrack::confirm`] does of one that is
+    /// in the table.
+    #[inline]
+    pub fn tell_noted(&mut self, ct: &penstock_packet::Ct) {
+        if self.observer.is_some()
+            && let Some(n) = self.resolve(ct)
+        {
+            self.tell(n);
+        }
     }
 
     /// Tells what was kept (`nf_ct_deliver_cached_events()`).
@@ -106,7 +141,10 @@ impl Conntrack {
     #[cold]
     fn tell_now(&mut self, n: u32) {
         let what = self.store[n].flags >> SHIFT;
-        self.store[n].flags &= (1 << SHIFT) - 1;
+        self.forget_noted(n);
+        if self.store[n].has(status::DYING) || !self.store[n].has(status::CONFIRMED) {
+            return;
+        }
         let kind = if what & (event::NEW | event::RELATED) != 0 {
             EventKind::New
         } else {
@@ -124,7 +162,7 @@ impl Conntrack {
 
     /// One message has all that was kept, if any of it is asked for (`nf_conntrack_ecache.c`).
     fn send(&mut self, n: u32, kind: EventKind, what: u16) {
-        let asked = self.extra(n).and_then(|x| x.event_mask).unwrap_or(u16::MAX);
+        let asked = self.asked_events(n);
         // The observer is taken out during the call, so it cannot change while it is notified.
         let Some(mut observer) = self.observer.take() else { return };
         if what & asked != 0

@@ -30,8 +30,8 @@ pub(crate) struct Extra {
     pub expects: ExpectList,
     /// How it is translated, if its master is.
     pub follow: Option<Box<Follow>>,
-    /// Which events are reported; `None` for all.
-    pub event_mask: Option<u16>,
+    /// Events that are not reported: of the connection, and of its expectations.
+    pub silent: [u16; 2],
     /// Tuples that it entered into the [`SourceKeys`](super::keys::SourceKeys), by direction.
     pub keyed: Option<Box<[Option<Tuple>; 2]>>,
     /// SYN proxy holds it open.
@@ -52,6 +52,7 @@ impl Conntrack {
     }
 
     pub(crate) fn extra_mut(&mut self, n: u32) -> &mut Extra {
+        self.forget_memo(n);
         let mut x = self.store[n].extra;
         if x == NONE {
             x = self.extras_free.pop().unwrap_or_else(|| {

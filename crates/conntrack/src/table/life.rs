@@ -59,6 +59,7 @@ impl Conntrack {
         if let Some(device) = self.masqueraded.get_mut(n as usize) {
             *device = 0;
         }
+        self.forget_memo(n);
         let e = &mut self.store[n];
         e.original = *original;
         e.reply = *reply;

@@ -37,6 +37,7 @@ impl Conntrack {
             // What is translated leaves as the other direction says.
             let both = direction == Direction::Reply || !self.sources.is_empty();
             self.store.prefetch(n, both);
+            self.prefetch_memo(n);
         }
     }
 

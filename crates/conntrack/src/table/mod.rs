@@ -28,6 +28,7 @@ mod index;
 mod keys;
 mod life;
 mod lookup;
+mod memos;
 mod offload;
 mod pressure;
 mod sequence;
@@ -79,6 +80,8 @@ pub struct Conntrack {
     /// Devices through which sources are masqueraded, by number of the entry as far as there are
     /// any; 0 for none.
     masqueraded: Vec<u32>,
+    /// Words of the user for each direction, by number of the entry as far as there are any.
+    memos: Vec<[u32; 2]>,
     count: u32,
     zones: Vec<u32>,
     labels_wanted: bool,
@@ -130,6 +133,7 @@ impl Conntrack {
             accounting: Vec::new(),
             stamps: Vec::new(),
             masqueraded: Vec::new(),
+            memos: Vec::new(),
             count: 0,
             zones: Vec::new(),
             labels_wanted: false,
@@ -162,11 +166,14 @@ impl Conntrack {
         &self.settings
     }
 
-    /// Changes settings. A new number of buckets, or of connections at most, makes a new hash table
-    /// at once; connections for which a smaller one has no room end.
+    /// Changes settings. A new number of buckets makes a new hash table at once; connections for
+    /// which a smaller one has no room end. More connections at most make a larger one. Fewer leave
+    /// it as it is, and no connection ends, as in the kernel.
     pub fn set_settings(&mut self, settings: Settings) {
-        let resize =
-            settings.buckets != self.settings.buckets || settings.max() != self.settings.max();
+        let resize = match (settings.buckets, self.settings.buckets) {
+            (None, None) => settings.max() > self.settings.max(),
+            (now, before) => now != before,
+        };
         self.settings = settings;
         if !resize {
             return;

@@ -60,6 +60,7 @@ impl Conntrack {
         let e = &mut self.store[n];
         e.status |= status::OFFLOAD;
         e.proto.leave_tracking();
+        self.forget_memo(n);
         self.set_timeout(n, DAY);
     }
 
@@ -88,6 +89,8 @@ impl Conntrack {
     pub fn return_offloaded(&mut self, n: u32, how: Return) {
         let e = &mut self.store[n];
         e.status &= !(status::OFFLOAD | status::HW_OFFLOAD);
+        self.forget_memo(n);
+        let e = &mut self.store[n];
         let replied = e.has(status::SEEN_REPLY);
         let Some((tracker, state)) = e.proto.return_to_tracking(how.closing, replied) else {
             return;
@@ -110,6 +113,7 @@ impl Conntrack {
         } else {
             e.status &= !status::HW_OFFLOAD;
         }
+        self.forget_memo(n);
     }
 
     /// Counts packets that were not tracked, if the connection is counted.

@@ -18,6 +18,8 @@ pub struct Template {
     pub policy: u16,
     /// Helper, 0 for none.
     pub helper: u16,
+    /// Events of it and of its expectations that are reported; `None` for all.
+    pub events: Option<[u16; 2]>,
 }
 
 /// Templates by number.

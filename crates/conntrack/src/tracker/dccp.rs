@@ -168,16 +168,34 @@ fn wrong(p: &PacketView<'_>, c: &Context<'_>, h: &dccp::Header<'_>) -> Option<&'
     if c.verifies(p) && !p.checksum_ok(coverage) {
         return Some("nf_ct_dccp: bad checksum");
     }
-    (h.kind() > packet::SYNC_ACK).then_some("nf_ct_dccp: reserved packet type")
+    if h.kind() > packet::SYNC_ACK {
+        return Some("nf_ct_dccp: reserved packet type");
+    }
+    let may_be_short = matches!(h.kind(), packet::DATA | packet::ACK | packet::DATA_ACK);
+    (!may_be_short && !h.is_long()).then_some("nf_ct_dccp: type lacks 48bit sequence numbers")
+}
+
+/// Bytes of a header with what comes with its type, but without options (`__dccp_hdr_len()`).
+fn len(h: &dccp::Header<'_>) -> usize {
+    let of_type = match h.kind() {
+        packet::DATA => 0,
+        packet::REQUEST => 4,
+        packet::RESPONSE | packet::RESET => 12,
+        _ => 8,
+    };
+    of_type + if h.is_long() { dccp::LONG_LEN } else { dccp::LEN }
 }
 
 /// A packet of a connection (`nf_conntrack_dccp_packet()`).
 #[inline(never)]
 pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
     let bytes = p.transport();
-    let Some(h) = dccp::Header::new(bytes) else { return Outcome::of(Verdict::Drop) };
+    let Some(h) = dccp::Header::new(bytes) else { return Outcome::INVALID };
     if let Some(why) = wrong(p, c, &h) {
         return c.invalid(p, why);
+    }
+    if len(&h) > bytes.len() {
+        return Outcome::INVALID;
     }
     let (kind, direction) = (h.kind(), p.direction());
     if !c.has(status::CONFIRMED) {

@@ -109,8 +109,6 @@ pub(crate) enum Verdict {
     /// Invalid, and a sign that we are out of step: the connection lives no longer than
     /// [`Outcome::timeout`] from now on.
     OutOfStep,
-    /// To be dropped (`-NF_DROP`).
-    Drop,
     /// The connection ends, and the packet begins a new one (`-NF_REPEAT`).
     Repeat,
 }

@@ -209,7 +209,9 @@ impl Lab {
         let sysctl = |what: &str| run("ip", &["netns", "exec", router, "sysctl", "-qw", what]);
         for (d, net) in [("a", 1), ("b", 2)] {
             for line in [
-                format!("-n {router} link add {d}0 type veth peer name {d}1 netns {side}"),
+                format!(
+                    "-n {router} link add {d}0 mtu 9000 type veth peer name {d}1 mtu 9000 netns {side}"
+                ),
                 format!("-n {router} link set {d}0 address 02:00:00:00:00:0{net} up"),
                 format!("-n {side} link set {d}1 up"),
                 format!("-n {router} addr add 198.18.{net}.1/24 dev {d}0"),

@@ -249,6 +249,7 @@ impl Client {
                 Message::Err(text) => caller.err(&text),
                 Message::Exit(status) => return Ok(status),
                 Message::Read(path) => self.answer(files.read(&path).map(String::into_bytes))?,
+                Message::ReadBytes(path) => self.answer(files.read_bytes(&path))?,
                 Message::Glob(pattern) => {
                     let names = files.glob(&pattern);
                     self.answer(Ok(names

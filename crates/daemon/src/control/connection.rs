@@ -122,6 +122,14 @@ impl Client {
         }
     }
 
+    /// Says two things, which arrive together.
+    pub(crate) fn say_two(&self, first: &Message, second: &Message) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        write(&mut bytes, first)?;
+        write(&mut bytes, second)?;
+        self.send(&bytes, 0)
+    }
+
     /// What is for standard output, piece by piece.
     pub(crate) fn say_text(&self, text: &str) -> io::Result<()> {
         self.say_pieces(text, Message::Out)
@@ -141,12 +149,19 @@ impl Client {
     }
 
     fn say_at_once(&self, message: &Message, bytes: usize) -> io::Result<()> {
+        let mut encoded = Vec::new();
+        write(&mut encoded, message)?;
+        self.send(&encoded, bytes)
+    }
+
+    /// Sends encoded messages, of which so many bytes are charged to the budget.
+    fn send(&self, encoded: &[u8], bytes: usize) -> io::Result<()> {
         let mut until = Instant::now() + PATIENCE;
         if let Some(budget) = &*self.budget.borrow() {
             budget.spend(bytes)?;
             until = until.min(budget.end());
         }
-        write(&mut Until(&self.stream.borrow(), until), message)
+        io::Write::write_all(&mut Until(&self.stream.borrow(), until), encoded)
     }
 
     /// An error if the client has closed the connection.
@@ -233,6 +248,10 @@ pub(crate) struct ClientFiles<'c>(pub(crate) &'c Client);
 impl Files for ClientFiles<'_> {
     fn read(&self, path: &str) -> Result<String, String> {
         self.0.question(&Message::Read(path.to_owned())).map(text)
+    }
+
+    fn read_bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.0.question(&Message::ReadBytes(path.to_owned()))
     }
 
     fn glob(&self, pattern: &str) -> Vec<String> {

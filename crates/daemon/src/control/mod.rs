@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `address` | where the sockets are |
 //! | [`protocol`] | the messages |
+//! | [`bpf_call`] | what `penstock bpf` asks for |
 //! | `capture_call`, `captured` | what `penstock capture` asks for, and frames |
 //! | [`netfilter`] | messages about netfilter sockets |
 //! | [`exec`] | the side of `penstock exec` |
@@ -20,6 +21,7 @@
 
 mod address;
 mod admission;
+pub mod bpf_call;
 mod budget;
 mod capture_call;
 mod captured;

@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 
 use penstock_print::show::{Form, Listing};
 
+use super::bpf_call::BpfCall;
 use super::netfilter::{Datagram, Request};
 
 /// The longest message: a ruleset with a large set.
@@ -27,6 +28,8 @@ pub enum Message {
     Confirm,
     /// The client requests a capture: the words of a [`CaptureCall`](super::CaptureCall).
     Capture(Vec<String>),
+    /// The client asks something about BPF programs.
+    Bpf(BpfCall),
     /// The client has netfilter sockets.
     Netfilter,
     /// The groups that netfilter sockets of the client are members of, group 1 in the lowest bit.
@@ -42,6 +45,8 @@ pub enum Message {
     Datagrams(Vec<Datagram>),
     /// The server requests the contents of a file of the client.
     Read(String),
+    /// The server requests the contents of a file of the client that is no text.
+    ReadBytes(String),
     /// The server requests names that match a pattern.
     Glob(String),
     /// The server requests the output of a command.
@@ -124,6 +129,7 @@ impl Message {
             Message::Down => (b'q', vec![]),
             Message::Confirm => (b'c', vec![]),
             Message::Capture(words) => (b'p', list(words)),
+            Message::Bpf(call) => (b'B', call.bytes()),
             Message::Frames(bytes) => (b'k', bytes.clone()),
             Message::Lost(count) => (b'm', count.to_le_bytes().to_vec()),
             Message::Netfilter => (b'N', vec![]),
@@ -133,6 +139,7 @@ impl Message {
             Message::Closed(port) => (b'C', port.to_le_bytes().to_vec()),
             Message::Datagrams(all) => (b'D', Datagram::bytes(all)),
             Message::Read(t) => (b'r', text(t)),
+            Message::ReadBytes(t) => (b'b', text(t)),
             Message::Glob(t) => (b'g', text(t)),
             Message::Exec(t) => (b'x', text(t)),
             Message::Resolve(t) => (b'h', text(t)),
@@ -159,6 +166,7 @@ impl Message {
             b'q' => Message::Down,
             b'c' => Message::Confirm,
             b'p' => Message::Capture(words(&bytes)),
+            b'B' => Message::Bpf(BpfCall::of(&bytes).ok_or_else(wrong)?),
             b'k' => Message::Frames(bytes),
             b'm' => Message::Lost(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'N' => Message::Netfilter,
@@ -168,6 +176,7 @@ impl Message {
             b'C' => Message::Closed(u32::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'D' => Message::Datagrams(Datagram::all(&bytes)?),
             b'r' => Message::Read(text(bytes)),
+            b'b' => Message::ReadBytes(text(bytes)),
             b'g' => Message::Glob(text(bytes)),
             b'x' => Message::Exec(text(bytes)),
             b'h' => Message::Resolve(text(bytes)),
@@ -195,6 +204,9 @@ pub fn write(to: &mut impl Write, message: &Message) -> io::Result<()> {
     to.flush()
 }
 
+/// Bytes of memory that are taken for the beginning of a message.
+const AT_ONCE: usize = 64 << 10;
+
 /// Receives a message of at most `limit` bytes.
 pub fn read(from: &mut impl Read, limit: usize) -> io::Result<Message> {
     let mut len = [0; 4];
@@ -205,9 +217,11 @@ pub fn read(from: &mut impl Read, limit: usize) -> io::Result<Message> {
     }
     // What is announced may never come: memory is taken as it does.
     let mut bytes = Vec::new();
-    from.take(len as u64).read_to_end(&mut bytes)?;
-    if bytes.len() != len {
-        return Err(io::ErrorKind::UnexpectedEof.into());
+    while bytes.len() < len {
+        let begin = bytes.len();
+        let more = (len - begin).min(begin.max(AT_ONCE));
+        bytes.resize(begin + more, 0);
+        from.read_exact(&mut bytes[begin..])?;
     }
     let kind = bytes.remove(0);
     Message::of(kind, bytes)
@@ -256,6 +270,8 @@ mod tests {
                     .to_vec(),
             ),
             Message::Read(text()),
+            Message::ReadBytes(text()),
+            Message::Bpf(BpfCall::Show { json: true }),
             Message::Glob(text()),
             Message::Exec(text()),
             Message::Resolve(text()),

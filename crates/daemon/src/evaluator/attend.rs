@@ -182,6 +182,7 @@ impl Attendance<'_> {
                 }
                 Ask::Watch => return self.watch(),
                 Ask::Submit { .. }
+                | Ask::SubmitAll { .. }
                 | Ask::Drop
                 | Ask::Part(..)
                 | Ask::Notice
@@ -410,7 +411,7 @@ impl Incoming {
         Incoming { submission, overtaken, refused: None, count: 0 }
     }
 
-    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.overtaken || self.refused.is_some() {
             return Ok(());
         }

@@ -13,11 +13,12 @@ use penstock_ruleset::Errno;
 
 use super::attend::{Attendance, End, Incoming, Notices, PULSE, Speaker, broken, ended_by, notice};
 use super::protocol::{Answer, Ask, QUESTION};
-use crate::connection_events::{Heard, Watcher};
+use crate::clock::now;
 use crate::control::{PATIENCE, Rights};
+use crate::events::{Heard, Watcher};
 use crate::packet_line::Packet;
 use crate::packet_listeners::{Line, PacketListeners};
-use crate::rules::Alone;
+use crate::rules::{Alone, Process, Rules};
 
 /// After so long without a question the evaluator gets what the child has changed.
 const QUIET: Duration = Duration::from_millis(50);
@@ -62,10 +63,11 @@ fn give(
     }
 }
 
-/// Tells a child what happens to connections, until it is over.
-fn relay(heard: &Heard, notices: &Notices, speaker: &Speaker<'_>) {
+/// Tells a child what happens to connections and quotas, until it is over.
+fn relay(heard: &Heard, rules: &Rules, notices: &Notices, speaker: &Speaker<'_>) {
+    let used_up = |state: &_| penstock_nfnetlink::used_up(state, &rules.generation(), now());
     while !notices.over.load(Ordering::Relaxed) {
-        let told = match heard.next(PULSE, TOGETHER) {
+        let told = match heard.next(PULSE, TOGETHER, used_up) {
             Ok(told) => told,
             Err(RecvTimeoutError::Timeout) => Vec::new(),
             Err(RecvTimeoutError::Disconnected) => return,
@@ -139,8 +141,11 @@ impl Attendance<'_> {
                         None => {
                             let (watcher, heard) = self.tables()?.watch(groups);
                             batch.watcher = Some(watcher);
+                            let rules = self.rules()?;
                             let teller = Builder::new().name("watch".into());
-                            teller.spawn_scoped(scope, move || relay(&heard, notices, speaker))?;
+                            teller.spawn_scoped(scope, move || {
+                                relay(&heard, rules, notices, speaker);
+                            })?;
                         }
                     }
                     speaker.say(&Answer::Yes(true))?;
@@ -180,6 +185,18 @@ impl Attendance<'_> {
         speaker.say(&Answer::Yes(true))
     }
 
+    fn submit_batch(
+        &self,
+        batch: &mut Batch<'_>,
+        incoming: Incoming,
+        by: &Process,
+    ) -> io::Result<Answer> {
+        let answer = self.submit(incoming, by, (false, batch.alone.is_some()), None)?;
+        batch.untold |= matches!(answer, Answer::Accepted(_));
+        batch.alone = None;
+        Ok(answer)
+    }
+
     fn answer<'r>(
         &'r self,
         ask: Ask,
@@ -214,10 +231,15 @@ impl Attendance<'_> {
                 let incoming =
                     batch.incoming.take().ok_or_else(|| broken("nothing is submitted"))?;
                 let by = by.as_ref().unwrap_or(&self.call.process);
-                let answer = self.submit(incoming, by, (false, batch.alone.is_some()), None)?;
-                batch.untold |= matches!(answer, Answer::Accepted(_));
-                batch.alone = None;
-                Some(answer)
+                Some(self.submit_batch(batch, incoming, by)?)
+            }
+            // No longer than a question, so within what all changes may have.
+            Ask::SubmitAll { generation, now, changes, by } => {
+                self.must_be_all()?;
+                let mut incoming = self.begin_changes(generation, now)?;
+                incoming.take(&changes)?;
+                batch.incoming = None;
+                Some(self.submit_batch(batch, incoming, &by)?)
             }
             Ask::Packets(ask) => {
                 let listeners = self.listeners()?;
@@ -228,15 +250,14 @@ impl Attendance<'_> {
                 }))
             }
             Ask::Verdicts(decisions) => {
-                let listeners = self.listeners()?;
-                let decide = |decision| match (&batch.line, self.call.rights) {
-                    (Some(line), Rights::All) => listeners.decide(line, decision),
+                let all = |errno| (0..).zip(&decisions).map(|(n, _)| (n, errno)).collect();
+                let refused = match (&batch.line, self.call.rights) {
+                    (Some(line), Rights::All) => self.listeners()?.decide(line, decisions),
                     // It has no queue.
-                    (None, Rights::All) => Err(Errno::Enodev),
-                    (_, Rights::Look) => Err(Errno::Eperm),
+                    (None, Rights::All) => all(Errno::Enodev),
+                    (_, Rights::Look) => all(Errno::Eperm),
                 };
-                let results = (0..).zip(decisions.into_iter().map(decide));
-                Some(Answer::Refusals(results.filter_map(|(n, r)| Some((n, r.err()?))).collect()))
+                Some(Answer::Refusals(refused))
             }
             Ask::IpSets(request) => {
                 let refused = self.call.rights == Rights::Look && request.changes();

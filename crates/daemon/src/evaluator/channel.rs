@@ -167,16 +167,19 @@ impl Channel {
     ) -> io::Result<Option<Received>> {
         let until = time.map(|time| Instant::now() + time);
         let (mut bytes, mut fds, mut begun) = (Vec::new(), Vec::new(), false);
-        let mut packet = Vec::new();
+        // Most are short, and a child pays for each page that it is the first to write to: the buffer
+        // is not cleared.
+        let mut packet = Vec::with_capacity(PACKET + 1);
         loop {
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if !self.is_ready(left)? {
+            if let Some(until) = until
+                && !self.is_ready(Some(until.saturating_duration_since(Instant::now())))?
+            {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            // Most are short, and a child pays for each page that it is the first to write to.
-            packet.resize(self.waits()?, 0);
-            let Some(len) = self.receive_packet(&mut packet, &mut fds)? else { return Ok(None) };
-            let Some((flags, piece)) = packet.get(..len).and_then(<[u8]>::split_first) else {
+            if !self.receive_packet(&mut packet, &mut fds)? {
+                return Ok(None);
+            }
+            let Some((flags, piece)) = packet.split_first() else {
                 return Err(invalid("an empty packet"));
             };
             if flags & FIRST != 0 {
@@ -206,20 +209,11 @@ impl Channel {
         Ok(ready > 0)
     }
 
-    /// The length of the packet that waits, or 0 if the other end is closed.
-    fn waits(&self) -> io::Result<usize> {
-        let how = libc::MSG_PEEK | libc::MSG_TRUNC;
-        // SAFETY: nothing is written where there is no room.
-        or_closed(uninterrupted(|| unsafe { libc::recv(self.raw(), std::ptr::null_mut(), 0, how) }))
-    }
-
-    /// The length of the packet that is received; `None` if the other end is closed.
-    fn receive_packet(
-        &self,
-        packet: &mut [u8],
-        fds: &mut Vec<OwnedFd>,
-    ) -> io::Result<Option<usize>> {
-        let mut part = libc::iovec { iov_base: packet.as_mut_ptr().cast(), iov_len: packet.len() };
+    /// Receives a packet, up to the capacity of the buffer; `false` if the other end is closed.
+    fn receive_packet(&self, packet: &mut Vec<u8>, fds: &mut Vec<OwnedFd>) -> io::Result<bool> {
+        packet.clear();
+        let room = packet.spare_capacity_mut();
+        let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
         let mut control = Control([0; 64]);
         // SAFETY: a header of zeroes is one without address, parts and descriptors.
         let mut header: libc::msghdr = unsafe { zeroed() };
@@ -251,7 +245,9 @@ impl Channel {
                 at = libc::CMSG_NXTHDR(&raw const header, at);
             }
         }
-        Ok((got > 0).then_some(got))
+        // SAFETY: the call has filled as many bytes, which is no more than there was room for.
+        unsafe { packet.set_len(got.min(packet.capacity())) };
+        Ok(got > 0)
     }
 }
 

@@ -12,6 +12,7 @@ use crate::control::ClientFiles;
 #[derive(Clone, PartialEq)]
 enum Question {
     Read(String),
+    ReadBytes(String),
     Glob(String),
     Exec(String),
 }
@@ -19,6 +20,7 @@ enum Question {
 #[derive(Clone)]
 enum Said {
     Text(Result<String, String>),
+    Bytes(Result<Vec<u8>, String>),
     Names(Vec<String>),
 }
 
@@ -60,6 +62,7 @@ impl<'c> Remembered<'c> {
         }
         let answer = match &question {
             Question::Read(path) => Said::Text(self.files.read(path)),
+            Question::ReadBytes(path) => Said::Bytes(self.files.read_bytes(path)),
             Question::Glob(pattern) => Said::Names(self.files.glob(pattern)),
             Question::Exec(command) => Said::Text(self.files.exec(command)),
         };
@@ -71,7 +74,7 @@ impl<'c> Remembered<'c> {
     fn text(&self, question: Question) -> Result<String, String> {
         match self.ask(question) {
             Said::Text(text) => text,
-            Said::Names(_) => Err("not an answer".into()),
+            Said::Bytes(_) | Said::Names(_) => Err("not an answer".into()),
         }
     }
 }
@@ -81,10 +84,17 @@ impl Files for Remembered<'_> {
         self.text(Question::Read(path.to_owned()))
     }
 
+    fn read_bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+        match self.ask(Question::ReadBytes(path.to_owned())) {
+            Said::Bytes(bytes) => bytes,
+            Said::Text(_) | Said::Names(_) => Err("not an answer".into()),
+        }
+    }
+
     fn glob(&self, pattern: &str) -> Vec<String> {
         match self.ask(Question::Glob(pattern.to_owned())) {
             Said::Names(names) => names,
-            Said::Text(_) => Vec::new(),
+            Said::Text(_) | Said::Bytes(_) => Vec::new(),
         }
     }
 

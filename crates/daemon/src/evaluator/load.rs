@@ -92,6 +92,7 @@ fn answer(stream: &UnixStream, known: (String, String)) -> (String, Option<u8>) 
                 Some((_, text)) => Ok(text.into_bytes()),
                 None => files.include(&path).map(String::into_bytes),
             },
+            Ok(Message::ReadBytes(path)) => files.read_bytes(&path),
             Ok(Message::Glob(pattern)) => Ok(files
                 .glob(&pattern)
                 .into_iter()

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use penstock_lang::session::remote::Changes;
 use penstock_nfnetlink::{
     Answers, Backend, Client, Connections, IpSetTable, Notification, PacketListeners, Process,
-    Refused, Show, SocketOption, only_decides,
+    Refused, Show, SocketOption, begins_batch, only_decides,
 };
 use penstock_ruleset::link::{ErrorPlace, LinkError, Linked};
 use penstock_ruleset::reset::Reset;
@@ -38,9 +38,10 @@ const TOGETHER: usize = 1 << 20;
 /// Bytes of what happened to connections that a client is told of at once: a socket that has room
 /// takes as much without waiting.
 const AT_A_TIME: usize = 32 << 10;
-/// The group of the ruleset, and those of connections and expectations: group 1 in the lowest bit.
+/// The group of the ruleset, and those that workers tell of: connections and expectations, and
+/// quotas, of objects of the ruleset and of accounts. Group 1 is in the lowest bit.
 const RULESET: u32 = 1 << (penstock_nfnetlink::GROUP - 1);
-const CONNECTIONS: u32 = 0b11_1111;
+const EVENTS: u32 = 0b11_1111 | RULESET | 1 << (penstock_nfnetlink::ACCOUNT_GROUP - 1);
 /// Most runs of one batch. Reasons to run it again come once each, but for others who change the
 /// ruleset at the same time: they wait from the second run on.
 const RUNS: usize = 8;
@@ -99,6 +100,8 @@ impl Child<'_> {
                                 ports.insert(request.port);
                             }
                             self.request(request, listens)?;
+                            self.client.set_budget(None);
+                            continue;
                         }
                         Message::Send(request) => {
                             said = self.carry_out(request)?;
@@ -128,8 +131,8 @@ impl Child<'_> {
             // What came before nobody has listened to.
             self.update(false)?;
         }
-        if now & CONNECTIONS != before & CONNECTIONS {
-            self.ask(&Ask::Listen(now & CONNECTIONS))?;
+        if now & EVENTS != before & EVENTS {
+            self.ask(&Ask::Listen(now & EVENTS))?;
         }
         Ok(())
     }
@@ -140,7 +143,7 @@ impl Child<'_> {
         sandbox::stop_alarm();
         self.client
             .set_budget((self.call.rights == Rights::Look).then(|| Budget::of_listing(true)));
-        self.say_datagrams(answered?)
+        self.say_before(answered?, Some(&Message::Exit(0)))
     }
 
     /// Waits until the client says something, or has room for what it has yet to be told, or the
@@ -214,8 +217,10 @@ impl Child<'_> {
         let may_change = request.may_change && self.call.rights == Rights::All;
         let process =
             Process { id: request.thread, name: request.name.as_str().into(), may_change };
-        // Verdicts about packets are about no ruleset.
-        let mut told = match only_decides(&request.datagram) {
+        // Verdicts about packets are about no ruleset. A batch begins on the ruleset as it was last
+        // known: the dataplane says if that is not right.
+        let guesses = begins_batch(&request.datagram);
+        let mut told = match guesses || only_decides(&request.datagram) {
             true => Vec::new(),
             false => self.follow(false, listens)?,
         };
@@ -224,7 +229,15 @@ impl Child<'_> {
             let mut batch = Batch::new(self, whole.take());
             let Answers { before, datagrams, notifications } =
                 socket.receive(&request.datagram, &process, &mut batch);
+            let is_accepted = batch.is_accepted;
             let end = batch.end()?;
+            if guesses && run == 1 && !is_accepted && end != Run::Overtaken {
+                let before = self.mirror.ruleset.generation().id;
+                told.extend(self.follow(false, listens)?);
+                if self.mirror.ruleset.generation().id != before {
+                    continue;
+                }
+            }
             match end {
                 Run::Overtaken if run < RUNS => told.extend(self.follow(true, listens)?),
                 Run::Whole if run < RUNS => whole = Some(self.whole(Vec::new())?),
@@ -264,6 +277,12 @@ impl Child<'_> {
 
     /// Says datagrams, some at once.
     pub(super) fn say_datagrams(&self, datagrams: Vec<Datagram>) -> io::Result<()> {
+        self.say_before(datagrams, None)
+    }
+
+    /// Says datagrams, some at once, and the last of them together with the end of an answer: who
+    /// waits for it wakes once.
+    fn say_before(&self, datagrams: Vec<Datagram>, end: Option<&Message>) -> io::Result<()> {
         let (mut together, mut bytes) = (Vec::new(), 0);
         for datagram in datagrams {
             if bytes + datagram.bytes.len() > TOGETHER && !together.is_empty() {
@@ -273,9 +292,11 @@ impl Child<'_> {
             bytes += datagram.bytes.len();
             together.push(datagram);
         }
-        match together.is_empty() {
-            true => Ok(()),
-            false => self.client.say(&Message::Datagrams(together)),
+        match (together.is_empty(), end) {
+            (true, None) => Ok(()),
+            (true, Some(end)) => self.client.say(end),
+            (false, None) => self.client.say(&Message::Datagrams(together)),
+            (false, Some(end)) => self.client.say_two(&Message::Datagrams(together), end),
         }
     }
 }
@@ -296,6 +317,7 @@ fn all(told: Vec<Notification>) -> Vec<Datagram> {
 }
 
 /// How a run of a request has ended.
+#[derive(PartialEq)]
 enum Run {
     /// The answers are right.
     Done,
@@ -332,6 +354,8 @@ pub(super) struct Batch<'b, 'c> {
     complete: bool,
     /// The dataplane was asked.
     submitted: bool,
+    /// It has put the changes in force.
+    is_accepted: bool,
     end: Run,
     /// The conversation with the dataplane is broken.
     broken: Option<io::Error>,
@@ -350,6 +374,7 @@ impl<'b, 'c> Batch<'b, 'c> {
             made: Vec::new(),
             complete: false,
             submitted: false,
+            is_accepted: false,
             end: Run::Done,
             broken: None,
         }
@@ -533,11 +558,19 @@ impl Backend for Batch<'_, '_> {
         }
         batch.settle();
         self.submitted = true;
-        let by = Some((by.id, by.name.to_string()));
-        let submit = Ask::Submit { check: false, confirm: None, by };
-        let answer = self.recorder.flush().and_then(|()| self.child.ask(&submit));
+        let by = (by.id, by.name.to_string());
+        let answer = match self.recorder.take_unsent() {
+            Some((generation, now, changes)) => {
+                self.child.ask(&Ask::SubmitAll { generation, now, changes, by })
+            }
+            None => {
+                let submit = Ask::Submit { check: false, confirm: None, by: Some(by) };
+                self.recorder.flush().and_then(|()| self.child.ask(&submit))
+            }
+        };
         match answer {
             Ok(Answer::Accepted(in_force)) => {
+                self.is_accepted = true;
                 self.accepted(batch, in_force).map_err(|e| self.broke(e).into())
             }
             Ok(Answer::Refused(refusal)) => Err(self.refused(&batch, refusal)),

@@ -112,6 +112,19 @@ pub(super) enum Ask {
         /// Who makes them, if it is not the client itself.
         by: Option<Process>,
     },
+    /// All changes of a generation, in one message: [`Ask::Begin`], [`Ask::Changes`] and
+    /// [`Ask::Submit`].
+    SubmitAll {
+        /// The generation.
+        generation: u32,
+        /// Nanoseconds since the epoch.
+        now: u64,
+        /// The changes.
+        #[serde(with = "crate::rules::update::bytes")]
+        changes: Vec<u8>,
+        /// Who makes them.
+        by: Process,
+    },
     /// The changes are not submitted, and others need not wait for the child.
     Drop,
     /// The ruleset as it is, with what packets have changed. What is named is set to zero after

@@ -59,6 +59,17 @@ impl<'c> Recorder<'c> {
         pending.failed.take().map_or(Ok(()), Err)
     }
 
+    /// Takes all changes, with their generation and time, if none was sent so far.
+    pub(super) fn take_unsent(&self) -> Option<(u32, u64, Vec<u8>)> {
+        let pending = &mut *self.pending.borrow_mut();
+        let unsent = !pending.begun && !pending.lost && self.delivery == Delivery::Sent;
+        let (generation, now) = pending.base;
+        unsent.then(|| {
+            pending.begun = true;
+            (generation, now, std::mem::take(&mut pending.bytes))
+        })
+    }
+
     fn send(&self, pending: &mut Pending) {
         let sent = (|| {
             if !pending.begun {

@@ -2,7 +2,7 @@
 
 //! What the processes that read rule text may do: next to nothing.
 //!
-//! They run as user `nobody` where permitted, have no capabilities and cannot gain any, start no
+//! They run as user `penstock` where there is one, else `nobody`, where permitted, have no capabilities and cannot gain any, start no
 //! programs, open no sockets and no file for writing (seccomp(2)), leave no core, and end with
 //! their parent. Where memory is scarce, the kernel ends them first (`/proc/PID/oom_score_adj`,
 //! proc(5)). Children have limits of memory and time as well (setrlimit(2)).
@@ -17,6 +17,9 @@ use crate::seccomp::threads::{BASE, SEE_FILES};
 
 /// The user `nobody` and its group, by their numbers in all distributions.
 const NOBODY: libc::uid_t = 65534;
+/// The user of these processes alone, where packages have made it: other programs run as `nobody`,
+/// too, and could send signals.
+const OWN: &str = "penstock";
 
 /// What a child needs besides memory and time: existing connections, files to read, limits.
 const CHILD: &[Rule] = &[
@@ -109,12 +112,14 @@ pub(super) fn end_with(parent: u32) {
 pub(super) fn give_up_rights() -> io::Result<()> {
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     rights::bound_to_none();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let (user, group) = user_of(&users).unwrap_or((NOBODY, NOBODY));
     // Where it may not be another user, as in a namespace without such a user, it stays the one
     // that it is. SAFETY: no pointers but that of an empty list.
     unsafe {
         libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<libc::gid_t>());
-        libc::syscall(libc::SYS_setresgid, NOBODY, NOBODY, NOBODY);
-        libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY);
+        libc::syscall(libc::SYS_setresgid, group, group, group);
+        libc::syscall(libc::SYS_setresuid, user, user, user);
     }
     rights::keep_none()?;
     limit(libc::RLIMIT_CORE, 0)?;
@@ -123,6 +128,14 @@ pub(super) fn give_up_rights() -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// Numbers of the user [`OWN`] and its group in the lines of passwd(5); never those of root.
+fn user_of(passwd: &str) -> Option<(libc::uid_t, libc::gid_t)> {
+    let line = passwd.lines().find(|line| line.split(':').next() == Some(OWN))?;
+    let mut fields = line.split(':').skip(2).map(str::parse);
+    let (user, group) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    (user != 0 && group != 0).then_some((user, group))
 }
 
 /// All that a child needs.
@@ -201,4 +214,23 @@ pub(super) fn alarm(seconds: u64) {
 pub(super) fn stop_alarm() -> u64 {
     // SAFETY: no pointers.
     unsafe { libc::alarm(0) }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_user_counts_unless_it_is_root() {
+        let root = "root:x:0:0:root:/root:/bin/bash\n";
+        for (lines, user) in [
+            ("", None),
+            ("penstock:x:997:996:Penstock:/:/usr/sbin/nologin\n", Some((997, 996))),
+            ("penstock2:x:997:996::/:/bin/sh\n", None),
+            ("penstock:x:0:996::/:/bin/sh\n", None),
+            ("penstock:x:997\n", None),
+        ] {
+            assert_eq!(user_of(&format!("{root}{lines}")), user, "{lines}");
+        }
+    }
 }

@@ -17,9 +17,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use penstock_conntrack::Conntrack;
-use penstock_dataplane::{Dataplane, Engine};
+use penstock_dataplane::{BpfPrograms, Dataplane, Engine};
 use penstock_io::queue::Answer;
 use penstock_net::Network;
+use penstock_nfnetlink::VerdictChange;
 use penstock_print::show::status::Status;
 use penstock_print::trace::Tracer;
 use penstock_program::image::ChainIndex;
@@ -27,8 +28,8 @@ use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 use penstock_system::SystemNames;
 
 use crate::broadcast::Broadcast;
-use crate::connection_events::Watcher;
 use crate::devices::ports::WireShare;
+use crate::events::Watcher;
 use crate::host_sysctls::Values;
 use crate::loggers::Logger;
 use crate::probe::Probe;
@@ -44,6 +45,15 @@ pub(crate) type Look = Box<dyn FnOnce(&Dataplane) + Send>;
 /// Does something with a worker's connections, and tells those who have asked.
 pub(crate) type Act = Box<dyn FnOnce(&mut Conntrack) + Send>;
 
+/// What an answer about a packet says that comes by netlink alone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Further {
+    /// New priority.
+    pub(crate) priority: Option<u32>,
+    /// What becomes of the packet's connection.
+    pub(crate) connection: Option<Box<VerdictChange>>,
+}
+
 /// What others ask of a worker.
 pub(crate) enum Request {
     /// Another state of the network is in force.
@@ -56,6 +66,8 @@ pub(crate) enum Request {
     /// These chains of the generation run on devices from now on, and no others: when all workers
     /// have done what they have received before.
     Offloaded(Vec<(ChainIndex, u32)>, Barrier),
+    /// These BPF programs are attached, and no others.
+    Bpf(BpfPrograms, Sender<()>),
     /// Whether packets are still done.
     Alive(Sender<()>),
     /// What happened so far.
@@ -83,8 +95,8 @@ pub(crate) enum Request {
     Queue(u16, Option<Program>),
     /// The program that listens to a queue wants something else of its packets.
     QueueWishes(u16, Wishes),
-    /// A program's answer to a packet of a queue, and the packet's new priority.
-    Answer(u16, Answer, Option<u32>),
+    /// Answers of programs to packets of queues, in their order, each with the number of the queue.
+    Answers(Arc<[(u16, Answer, Further)]>),
     /// These get packets that rules log, and nobody else with a netfilter socket.
     Loggers(Arc<[Logger]>),
     /// One more capture.

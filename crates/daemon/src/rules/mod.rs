@@ -13,7 +13,7 @@ mod history;
 mod refused;
 pub(crate) mod update;
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -91,6 +91,30 @@ pub(crate) struct Rules {
     pub(crate) traces: Arc<Broadcast>,
     /// Names that traces are printed with.
     names: OnceLock<Arc<SystemNames>>,
+    /// Where generations in force go, from the first commit on.
+    lookups: OnceLock<Sender<Succession>>,
+}
+
+/// A generation in force, and the one before.
+type Succession = (Arc<Linked>, Arc<Linked>);
+
+/// Starts the thread that builds the lookups of long chains, which are walked until that is done,
+/// and that frees what was in force before: a large ruleset takes time.
+fn begin_lookups() -> Sender<Succession> {
+    let (sender, successions) = channel::<Succession>();
+    let _ = std::thread::Builder::new().name("lookups".into()).spawn(move || {
+        seccomp::enter(Thread::Lookups);
+        while let Ok((mut linked, gone)) = successions.recv() {
+            drop(gone);
+            // Those that were overtaken need none.
+            while let Ok((next, gone)) = successions.try_recv() {
+                linked = next;
+                drop(gone);
+            }
+            linked.image.build_lookups();
+        }
+    });
+    sender
 }
 
 /// Keeps others from committing anything.
@@ -158,6 +182,7 @@ impl Rules {
             changes: Arc::default(),
             traces: Arc::default(),
             names: OnceLock::new(),
+            lookups: OnceLock::new(),
         }
     }
 
@@ -385,12 +410,8 @@ impl Rules {
         }
         self.settle(&linked);
         let gone = std::mem::replace(&mut inner.linked, linked.clone());
-        // Long chains are walked until this is done. Freeing a large ruleset takes time, too.
-        let _ = std::thread::Builder::new().name("lookups".into()).spawn(move || {
-            seccomp::enter(Thread::Lookups);
-            linked.image.build_lookups();
-            drop(gone);
-        });
+        // Without the thread long chains are walked.
+        let _ = self.lookups.get_or_init(begin_lookups).send((linked, gone));
         if self.traces.is_heard() {
             self.trace(&generation);
         }

@@ -7,8 +7,10 @@
 //! | `nft` | calls of `nft`, and netfilter sockets, which a child of the evaluator serves |
 //! | `show`, `pages`, `talkers` | `penstock show`; long listings page by page |
 //! | `capture` | `penstock capture` |
+//! | `bpf` | `penstock bpf` |
 //! | [`metrics`] | metrics over HTTP |
 
+mod bpf;
 mod capture;
 pub(crate) mod metrics;
 mod nft;
@@ -57,6 +59,8 @@ pub(crate) struct Server {
     listeners: PacketListeners,
     /// Held by who counts time.
     counting: Mutex<()>,
+    /// Held by who attaches or detaches programs.
+    changing_programs: Mutex<()>,
     /// Nanoseconds since the epoch.
     started: u64,
 }
@@ -121,6 +125,7 @@ impl Server {
             tables,
             listeners,
             counting,
+            changing_programs: Mutex::default(),
             started,
         })
     }
@@ -189,7 +194,7 @@ impl Server {
                 Some(status) => status,
                 None => return Ok(()),
             },
-            Message::Down | Message::Confirm | Message::Capture(_) if look => {
+            Message::Down | Message::Confirm | Message::Capture(_) | Message::Bpf(_) if look => {
                 return client.refuse(NOT_PERMITTED);
             }
             Message::Capture(words) => match CaptureCall::of(words) {
@@ -199,6 +204,7 @@ impl Server {
                 },
                 None => return Err(io::ErrorKind::InvalidData.into()),
             },
+            Message::Bpf(call) => self.bpf(&client, call)?,
             Message::Confirm => match self.rules.confirm(None) {
                 true => 0,
                 false => {

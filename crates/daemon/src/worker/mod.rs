@@ -31,13 +31,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use penstock_dataplane::{CompileOptions, Dataplane, DropReason, QueueAnswer};
 use penstock_io::device::{BURST, Rx, wait};
 use penstock_net::Network;
+use penstock_nfnetlink::{VerdictChange, of_connection};
 use penstock_print::show::status::{PortStatus, Status, WorkerStatus};
 
-use crate::connection_events::{Tellers, Watcher};
 use crate::devices::ports::{Held, WireShare};
+use crate::events::{Tellers, Watcher};
 use crate::queues::queue_answer;
-use crate::requests::Request;
 use crate::requests::inbox::Inbox;
+use crate::requests::{Further, Request};
 use crate::{clock, log, now};
 use frames::{receive_frames, send_from_host, take_burst, work_off};
 use handoff::HandoffMeta;
@@ -333,6 +334,10 @@ impl Worker {
                 // The thread that asked may be gone.
                 let _ = done.send(());
             }
+            Request::Bpf(programs, done) => {
+                self.path.set_bpf(programs);
+                let _ = done.send(());
+            }
             Request::Wire(port, wire) => self.set_wire(port, wire.map(|wire| *wire)),
             Request::Offloaded(running, barrier) => {
                 self.empty();
@@ -375,11 +380,16 @@ impl Worker {
             }
             Request::QueueWishes(num, wishes) => self.sink.listeners.wish(num, wishes),
             Request::Loggers(loggers) => self.sink.loggers = loggers,
-            Request::Answer(num, answer, priority) => {
-                let verdict = QueueAnswer { priority, ..queue_answer(&answer) };
-                for id in self.sink.listeners.answered(num, &answer) {
-                    // A packet dropped since then needs no verdict.
-                    let _ = self.path.verdict(id, &verdict, now(), &mut self.sink);
+            Request::Answers(all) => {
+                for (num, answer, Further { priority, connection }) in all.iter() {
+                    let verdict = QueueAnswer { priority: *priority, ..queue_answer(answer) };
+                    for id in self.sink.listeners.answered(*num, answer) {
+                        if let Some(change) = connection {
+                            self.change_connection(id, change, &verdict);
+                        }
+                        // A packet dropped since then needs no verdict.
+                        let _ = self.path.verdict(id, &verdict, now(), &mut self.sink);
+                    }
                 }
                 self.sink.flush();
             }
@@ -396,7 +406,19 @@ impl Worker {
         true
     }
 
+    /// Changes the connection of a packet that waits, as its verdict asks for. Where the packet gets
+    /// other bytes, sequence numbers follow (`nfqnl_ct_parse()`, `ctnetlink_glue_seqadj()`).
+    fn change_connection(&mut self, id: u64, change: &VerdictChange, verdict: &QueueAnswer<'_>) {
+        self.path.change_connection_of(id, verdict, |conntrack, n| {
+            let Some(connection) = conntrack.connection_at(n) else { return false };
+            let (change, whole) = change.of(&of_connection(&connection));
+            conntrack.change_flow(n, &change);
+            whole
+        });
+    }
+
     fn set_watchers(&mut self, watchers: Arc<[Watcher]>) {
+        self.sink.watchers = watchers.clone();
         let observer = (!watchers.is_empty()).then(|| Box::new(Tellers(watchers)) as _);
         self.path.conntrack_mut().set_observer(observer);
     }

@@ -8,17 +8,19 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use penstock_dataplane::{
-    DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
+    BpfFault, DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
 };
 use penstock_io::device::{BareTx, LocalTx, PacketTx, Tx};
 use penstock_net::{LOOPBACK, Link, Network};
 use penstock_packet::{Meta, Packet, PacketType};
 use penstock_print::log;
 use penstock_print::show::status::PortTraffic;
+use penstock_program::State;
 use penstock_wire::ethernet;
 
 use super::host_side::way_up;
 use crate::broadcast::Broadcast;
+use crate::events::Watcher;
 use crate::lines::Lines;
 use crate::loggers::Logger;
 use crate::probe::{Probe, number_of};
@@ -68,6 +70,8 @@ pub(crate) struct LiveSink {
     pub(crate) listeners: Listeners,
     /// Programs with netfilter sockets that packets of groups go to.
     pub(crate) loggers: Arc<[Logger]>,
+    /// Programs that listen to what happens.
+    pub(crate) watchers: Arc<[Watcher]>,
     pub(crate) trace: Option<(Arc<SystemTracer>, Arc<Broadcast>)>,
     scratch: Vec<u8>,
     /// A frame of the host's without its tags.
@@ -106,6 +110,7 @@ impl LiveSink {
             probes: Vec::new(),
             listeners: Listeners::default(),
             loggers: Arc::default(),
+            watchers: Arc::default(),
             trace: None,
             scratch: Vec::new(),
             untagged: Vec::new(),
@@ -256,9 +261,22 @@ impl Sink for LiveSink {
         self.listeners.send(record, packet)
     }
 
+    fn bpf_fault(&mut self, fault: &BpfFault<'_>) {
+        let BpfFault { label, program, fault } = fault;
+        self.lines.say(&format!("{label}: BPF program {}: {fault}\n", program.name()));
+    }
+
+    fn bpf_printk(&mut self, line: &str) {
+        self.lines.say(&format!("bpf_printk: {line}\n"));
+    }
+
     fn resolve(&mut self, device: &Link, next_hop: IpAddr) -> bool {
         device.index != LOOPBACK
             && self.asks.try_send(SyncRequest::Resolve(device.index, next_hop), ASKS)
+    }
+
+    fn quota_depleted(&mut self, quota: &Arc<State>) {
+        self.watchers.iter().for_each(|watcher| watcher.tell_used_up(quota));
     }
 
     fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {

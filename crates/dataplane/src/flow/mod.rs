@@ -33,7 +33,7 @@ use penstock_ruleset::link::Linked;
 
 use crate::flow::hardware::Hardware;
 use crate::flow::scratch::Scratch;
-use crate::flow::table::{Identity, Table};
+use crate::flow::table::{Identity, Table, Timeouts};
 use crate::settings::{FlowSettings, Settings};
 
 pub use hardware::can_offload;
@@ -129,6 +129,15 @@ impl Flows {
         let none = self.tables.is_empty() && self.leaving.is_empty();
         self.next_sweep = if none { u64::MAX } else { 0 };
         self.changed();
+    }
+
+    /// Other timeouts count from now on, for the flows that there are, too.
+    pub(crate) fn set_timeouts(&mut self, settings: &FlowSettings) {
+        let FlowSettings { tcp_timeout, udp_timeout, other_timeout, .. } = *settings;
+        self.settings =
+            FlowSettings { tcp_timeout, udp_timeout, other_timeout, ..self.settings.clone() };
+        let timeouts = Timeouts::of_settings(&self.settings);
+        self.tables.iter_mut().for_each(|table| table.timeouts = timeouts);
     }
 
     /// Something that ways depend on has changed.

@@ -128,6 +128,12 @@ pub(crate) struct Timeouts {
 }
 
 impl Timeouts {
+    pub(crate) const fn of_settings(settings: &FlowSettings) -> Self {
+        let FlowSettings { tcp_timeout: tcp, udp_timeout: udp, other_timeout: other, .. } =
+            *settings;
+        Timeouts { tcp, udp, other }
+    }
+
     #[inline(always)]
     pub(crate) const fn of(&self, l4: u8) -> u64 {
         match l4 {
@@ -168,11 +174,7 @@ impl Table {
             heads: Vec::new(),
             swept: 0,
             next_sweep: 0,
-            timeouts: Timeouts {
-                tcp: settings.tcp_timeout,
-                udp: settings.udp_timeout,
-                other: settings.other_timeout,
-            },
+            timeouts: Timeouts::of_settings(settings),
         };
         table.update(linked);
         table

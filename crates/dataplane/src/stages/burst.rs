@@ -80,6 +80,8 @@ pub(crate) struct Packets {
     pub(crate) one: Packet,
     /// For one that no hook sees.
     pub(crate) plain: Packet,
+    /// For one whose connection remembers its way.
+    pub(crate) known: Packet,
     pub(crate) prefetcher: Prefetcher,
     /// For those that pass ingress together.
     several: Box<[Packet]>,
@@ -91,8 +93,8 @@ impl Default for Packets {
     fn default() -> Self {
         let prefetcher = Prefetcher::default();
         let several = (0..TOGETHER).map(|_| Packet::new()).collect();
-        let [one, plain, unknown] = [(); 3].map(|()| Packet::new());
-        Packets { one, plain, prefetcher, several, unknown }
+        let [one, plain, known, unknown] = [(); 4].map(|()| Packet::new());
+        Packets { one, plain, known, prefetcher, several, unknown }
     }
 }
 
@@ -128,7 +130,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                 }
                 continue;
             }
-            let Packets { one, plain, prefetcher, .. } = packets;
+            let Packets { one, plain, known, prefetcher, .. } = packets;
             self.prefetch_ahead(first, || left, frames, unfiltered, prefetcher);
             left.next();
             match (prefetcher.headers(first), unfiltered) {
@@ -139,7 +141,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                     let route = prefetcher.route(first);
                     let parsed = ParsedFrame { frame, headers, lookup, route, ingress_batch: None };
                     if !(fast_path.plain && self.forward_plain(fast_path, &parsed, plain)) {
-                        self.take_fast_path(fast_path, &parsed, one);
+                        self.take_fast_path(fast_path, &parsed, (one, known));
                         self.drain();
                     }
                 }

@@ -9,7 +9,7 @@
 //! begins a connection, a rule keeps it, its way was not asked for before, …) it continues from
 //! that step in the normal way.
 
-use penstock_conntrack::{Conntrack, TupleLookup};
+use penstock_conntrack::{Conntrack, TupleLookup, Verdict};
 use penstock_jit::{self as jit, Head};
 use penstock_net::{Mac, RouteNumber};
 use penstock_packet::{Frame, Packet, Transport};
@@ -38,6 +38,8 @@ pub(crate) struct FastPath<'a> {
     pub(crate) filtered: bool,
     /// No hook sees packets of IPv4 before egress, and nothing else does.
     pub(crate) plain: bool,
+    /// Connections may remember the way of their packets.
+    remembers: bool,
     /// The hooks of IPv4, and those of IPv6, unless that is off on the device.
     v4: FamilyHooks<'a>,
     v6: Option<FamilyHooks<'a>>,
@@ -172,6 +174,11 @@ impl ParsedHeaders {
             && fast_path.egress_precheck.is_some_and(|precheck| precheck.device == device)
     }
 
+    /// The transport protocol.
+    pub(crate) fn protocol(&self) -> u8 {
+        self.protocol
+    }
+
     /// The destination, of IPv4.
     #[inline(always)]
     pub(crate) fn destination(&self) -> u32 {
@@ -260,7 +267,19 @@ impl<'a, S: Sink> Worker<'a, S> {
         let egress_precheck = self.egress_precheck().filter(|_| v4.untouched);
         let (address, receiver) = (link.mac, plain_frame::receiver(link.mac.0));
         let plain = v4.empty && state.tc.is_none();
-        Some(FastPath { egress_precheck, device, address, receiver, filtered, plain, v4, v6 })
+        // What is wrong with packets is told where they pass the hooks.
+        let remembers = state.tc.is_none() && state.conntrack.settings().log_invalid == 0;
+        Some(FastPath {
+            egress_precheck,
+            device,
+            address,
+            receiver,
+            filtered,
+            plain,
+            remembers,
+            v4,
+            v6,
+        })
     }
 
     /// Code that says what passes egress of the device by which the last packet left.
@@ -271,18 +290,19 @@ impl<'a, S: Sink> Worker<'a, S> {
         Some(EgressPrecheck { code, list, device })
     }
 
-    /// Forwards a frame by the fast path.
+    /// Forwards a frame by the fast path. The second packet is for those whose connection remembers
+    /// their way.
     #[inline]
     pub(crate) fn take_fast_path(
         &mut self,
         fast_path: &FastPath<'_>,
         parsed: &ParsedFrame<'_>,
-        packet: &mut Packet,
+        packets: (&mut Packet, &mut Packet),
     ) {
         if parsed.headers.v6 {
-            self.take_fast_path6(fast_path, parsed, packet);
+            self.take_fast_path6(fast_path, parsed, packets);
         } else {
-            self.take_fast_path_of::<false>(fast_path, parsed, packet);
+            self.take_fast_path_of::<false>(fast_path, parsed, packets);
         }
     }
 
@@ -292,9 +312,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         &mut self,
         fast_path: &FastPath<'_>,
         parsed: &ParsedFrame<'_>,
-        packet: &mut Packet,
+        packets: (&mut Packet, &mut Packet),
     ) {
-        self.take_fast_path_of::<true>(fast_path, parsed, packet);
+        self.take_fast_path_of::<true>(fast_path, parsed, packets);
     }
 
     /// Forwards a frame of a family that is known by the fast path.
@@ -303,7 +323,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         &mut self,
         fast_path: &FastPath<'_>,
         parsed: &ParsedFrame<'_>,
-        packet: &mut Packet,
+        (packet, known): (&mut Packet, &mut Packet),
     ) {
         let &ParsedFrame { frame, headers, lookup, route, ingress_batch } = parsed;
         let Some(hooks) = fast_path.hooks(SIX) else { return };
@@ -321,6 +341,13 @@ impl<'a, S: Sink> Worker<'a, S> {
                     None => self.receive(frame, packet),
                 };
             }
+        }
+        if fast_path.remembers
+            && let Some((ct, Verdict::Accept)) = &tracked
+            && ct.has_entry()
+            && self.take_remembered_way::<SIX>(fast_path, parsed, ct, known)
+        {
+            return;
         }
         self.state.counters.received += 1;
         let (offset, ethertype) =

@@ -38,7 +38,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         let others = these.iter().position(|frame| frame.device != batch.device);
         let these = &these[..others.unwrap_or(these.len())];
         let mut decisions = [PackedDecision::default(); BURST];
-        let Packets { one, prefetcher, unknown, .. } = packets;
+        let Packets { one, known, prefetcher, unknown, .. } = packets;
         unknown.meta.iif = batch.device;
         if !self.run_frames(batch.code, these, unknown, &mut decisions) {
             // There is no such code after all.
@@ -77,7 +77,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                             let route = prefetcher.route(first + at);
                             let parsed =
                                 ParsedFrame { frame, headers, lookup, route, ingress_batch };
-                            self.take_fast_path(fast_path, &parsed, one);
+                            self.take_fast_path(fast_path, &parsed, (one, known));
                         }
                         _ => self.frame_after_ingress(frame, batch, one),
                     }

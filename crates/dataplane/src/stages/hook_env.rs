@@ -4,6 +4,7 @@
 //! list asks ([`Host`]).
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use penstock_conntrack::Direction;
 use penstock_conntrack::status::SRC_NAT_DONE;
@@ -18,8 +19,8 @@ use penstock_program::env::{
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
 use penstock_program::image::{ChainIndex, CtObject, FlowtableIndex, LinkedVerdict, NewConnection};
 use penstock_program::osf::Fingerprints;
-use penstock_program::{Context, Env, Image, WorkerNumber};
-use penstock_wire::protocol;
+use penstock_program::{Context, Env, Image, State, WorkerNumber};
+use penstock_wire::{icmpv6, protocol};
 
 use crate::course::Course;
 use crate::hook_result::HookResult;
@@ -47,6 +48,8 @@ pub(crate) struct HookEnv<'w, 'a, 's, S> {
     pub(super) context: Context,
     pub(super) destination: Destined<'s>,
     pub(crate) rejected: bool,
+    /// Nothing is answered or sent.
+    pub(super) silent: bool,
     /// The device that the packet is at.
     pub(super) device: u32,
     /// The packet was shown in this chain's trace already.
@@ -125,6 +128,7 @@ impl<'w, 'a, 's, S: Sink> HookEnv<'w, 'a, 's, S> {
             context: site.context,
             destination: Destined::Fixed(site.destination),
             rejected: false,
+            silent: false,
             device,
             header_shown: false,
             stage_end: HookResult::Accept,
@@ -285,6 +289,9 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
     }
 
     fn log(&mut self, packet: &Packet, log: &Log) {
+        if self.silent {
+            return;
+        }
         let (iif, oif) = self.devices(packet);
         let image = self.worker.image;
         let Some(place) = chain_place(image, self.entry.chain) else { return };
@@ -292,12 +299,16 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
         let context = self.context;
         let (input, output) = (net.link(iif), net.link(oif));
         let ports = self.worker.bridge_ports(packet);
-        let record = LogRecord { log, place, context, input, output, ports };
+        let connection = self.worker.state.conntrack.connection(&packet.meta.ct);
+        let record = LogRecord { log, place, context, input, output, ports, connection };
         self.worker.sink.log(&record, packet);
     }
 
     fn reject(&mut self, packet: &Packet, rejection: Rejection) {
         self.rejected = true;
+        if self.silent {
+            return;
+        }
         let destination = self.destination().copied();
         let (entry, context) = (self.entry, self.context);
         let site = ChainCall { entry, context, destination: destination.as_ref() };
@@ -313,7 +324,19 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
         self.worker.state.buffers.spare.push(whole);
     }
 
+    fn quota_depleted(&mut self, quota: &Arc<State>) {
+        self.worker.sink.quota_depleted(quota);
+    }
+
+    fn bad_field6(&mut self, packet: &Packet, at: u32) {
+        let (kind, code) = (icmpv6::PARAMETER_PROBLEM, icmpv6::parameter_problem::HEADER_FIELD);
+        self.worker.icmp6_error(packet, kind, code, at);
+    }
+
     fn dup(&mut self, packet: &Packet, gateway: Option<IpAddr>, device: Option<u32>) {
+        if self.silent {
+            return;
+        }
         self.worker.duplicate(packet, gateway, device, self.context);
     }
 

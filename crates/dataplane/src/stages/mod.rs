@@ -27,6 +27,7 @@
 //! device). Packets of most flows take one function instead of all of these stages
 //! ([`Worker::take_fast_path`]), and continue at a stage if they need more.
 
+pub(crate) mod bpf;
 pub(crate) mod bridge;
 pub(crate) mod burst;
 pub(crate) mod defragment;
@@ -54,16 +55,19 @@ pub(crate) mod queue;
 pub(crate) mod receive;
 pub(crate) mod refragment;
 pub(crate) mod reject;
+pub(crate) mod remembered_way;
 pub(crate) mod run_chain;
 pub(crate) mod run_code;
 pub(crate) mod run_list;
 pub(crate) mod synproxy;
 pub(crate) mod tap;
 pub(crate) mod tc;
+pub(crate) mod tcx;
 pub(crate) mod track;
 pub(crate) mod transmit;
 pub(crate) mod tunnel;
 pub(crate) mod validate_source;
+pub(crate) mod xdp;
 pub(crate) mod xfrm;
 
 use penstock_packet::Packet;

@@ -25,7 +25,7 @@ use crate::stages::run_chain;
 use crate::worker::Worker;
 
 /// What a hook translates (`HOOK2MANIP()`).
-const fn manip_of(hook: Hook) -> Manip {
+pub(super) const fn manip_of(hook: Hook) -> Manip {
     match hook {
         Hook::Postrouting | Hook::Input => Manip::Source,
         Hook::Prerouting | Hook::Output | Hook::Forward | Hook::Ingress | Hook::Egress => {

@@ -185,6 +185,7 @@ impl<S: Sink> Worker<'_, S> {
             Stage::BridgeInput => self.bridge_input_track(packet),
             Stage::BridgeConfirm => self.bridge_confirm(packet),
             Stage::BridgeIp(hook) => self.bridge_ip(*hook, packet, course),
+            Stage::Program(index) => self.netfilter_program(*index, context, packet),
         }
     }
 

@@ -9,6 +9,8 @@ use penstock_tc::{Cursor, Hook, Step};
 
 use crate::reason::DropReason;
 use crate::sink::Sink;
+use crate::stages::tcx::Tcx;
+use crate::state::State;
 use crate::tc::Tc;
 use crate::worker::Worker;
 
@@ -16,7 +18,7 @@ use crate::worker::Worker;
 const RECEIVED_MOST: u8 = 3;
 
 /// What came of a packet, or its copy, that a filter sends to a device.
-enum Sent {
+pub(super) enum Sent {
     /// It went there, or was dropped for a reason of that device.
     Done,
     /// It is being sent on that device: nothing was done.
@@ -26,22 +28,32 @@ enum Sent {
 }
 
 impl<S: Sink> Worker<'_, S> {
-    /// Whether filters look at frames that arrive at a device.
+    /// Whether filters or programs look at frames that arrive at a device.
     #[inline]
     pub(crate) fn filtered(&self, device: u32) -> bool {
-        self.state.tc.as_ref().is_some_and(|tc| tc.config.has_filters(Hook::Ingress, device))
+        let State { tc, bpf, .. } = &*self.state;
+        tc.as_ref().is_some_and(|tc| {
+            tc.config.has_filters(Hook::Ingress, device) || bpf.tc(Hook::Ingress, device).is_some()
+        })
     }
 
-    /// Filters at a hook of a device. `None` if the packet continues, else whether its sender takes
+    /// Programs and filters at a hook of a device. `None` if the packet continues, else whether its sender takes
     /// it for sent.
     #[inline]
     pub(crate) fn tc(&mut self, hook: Hook, device: u32, packet: &mut Packet) -> Option<bool> {
-        match &self.state.tc {
-            Some(tc) if tc.config.may_match(hook, device, packet) => {
-                self.tc_filters(hook, device, packet)
+        let State { tc: Some(tc), bpf, .. } = &*self.state else { return None };
+        if bpf.tc(hook, device).is_some() {
+            match self.tcx(hook, device, packet) {
+                Tcx::Next => {}
+                Tcx::Passed => return None,
+                Tcx::Ended(sent) => return Some(sent),
             }
-            _ => None,
+            return self.tc_filters(hook, device, packet);
         }
+        if tc.config.may_match(hook, device, packet) {
+            return self.tc_filters(hook, device, packet);
+        }
+        None
     }
 
     #[inline(never)]
@@ -80,7 +92,13 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// `tcf_mirred_act()`: a copy goes to a device.
-    fn tc_send(&mut self, packet: &Packet, from: Hook, device: u32, ingress: bool) -> Sent {
+    pub(super) fn tc_send(
+        &mut self,
+        packet: &Packet,
+        from: Hook,
+        device: u32,
+        ingress: bool,
+    ) -> Sent {
         let up = self.net.link(device).is_some_and(|l| l.up);
         let Some(tc) = &mut self.state.tc else { return Sent::TooOften };
         if tc.sending.is_full() || packet.meta.tc_depth >= RECEIVED_MOST {

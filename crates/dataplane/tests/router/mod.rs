@@ -313,6 +313,7 @@ pub fn load(path: &mut Dataplane, bases: Vec<Base>) -> Ruleset {
             counter: None,
             anonymous: false,
             offload: false,
+            program: None,
             userdata: none.clone(),
         };
         apply(Change::AddChain { family, table: table.clone(), mode: Mode::Add, chain });

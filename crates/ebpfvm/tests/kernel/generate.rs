@@ -10,6 +10,8 @@ use penstock_ebpfvm::insn::Insn;
 const NUMBERS: [u8; 8] = [0, 1, 2, 3, 4, 5, 8, 9];
 /// Bytes of the stack, below R10, that programs use as memory.
 const SCRATCH: i16 = 64;
+/// Where the verifier forgets the value of a register, below what programs leave behind.
+const FORGOTTEN: i16 = -SCRATCH - 80;
 /// Bytes that a packet has at least.
 pub const PACKET: usize = 64;
 /// Bytes of the value in which programs leave their registers and their memory.
@@ -122,6 +124,21 @@ impl Writer<'_> {
         let (at, number) = (self.scratch(size), self.any());
         let op = OPS[self.rng.usize(..OPS.len())];
         self.put(0xc3 | code, 10, number, at, op);
+        match op {
+            0xf1 => self.forget(0),
+            op if op & 1 != 0 => self.forget(number),
+            _ => {}
+        }
+    }
+
+    /// Takes from the verifier what it knows of a register's value. What an atomic operation has
+    /// fetched from the stack it may think to be that of another path: the verifier of Linux 6.18
+    /// does not ask which value was there (`backtrack_insn()`), and takes the branch of that path.
+    fn forget(&mut self, register: u8) {
+        self.put(0x63, 10, register, FORGOTTEN, 0);
+        self.put(0x77, register, 0, 0, 32);
+        self.put(0x63, 10, register, FORGOTTEN + 4, 0);
+        self.put(0x79, register, 10, FORGOTTEN, 0);
     }
 
     /// Loads that acquire, stores that release.
@@ -237,6 +254,7 @@ impl Writer<'_> {
             let imm = self.rng.i32(..);
             self.put(0x7a, 10, 0, at, imm);
         }
+        self.put(0x7a, 10, 0, FORGOTTEN, 0);
     }
 
     /// Leaves registers and memory in the value of map 0, and returns R9.

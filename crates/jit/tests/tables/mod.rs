@@ -322,6 +322,7 @@ fn statement(rng: &mut Rng, rule: &mut Vec<Expr>) {
                 sreg_key: R1,
                 sreg_data: None,
                 timeout: 0,
+                invert: false,
                 exprs: vec![],
             }));
         }

@@ -25,6 +25,14 @@ pub(crate) fn geneve_data(option: &GeneveOption) -> String {
 
 /// Writes an object, one level deep, with its present state.
 pub(super) fn object(p: &mut Printer<'_>, family: Family, object: &Object, now: u64) {
+    if let ObjectValue::Connlimit(limit) = &object.value {
+        // The language has no words for it: nft ends itself where it lists one.
+        let over = if limit.over { "over " } else { "" };
+        p.write(format_args!("\t# ct count {}: {over}{} connections", object.name, limit.count));
+        tables::handle_after(p, object.handle);
+        p.push("\n");
+        return;
+    }
     p.write(format_args!("\t{} {} {{", objects::name(object.value.kind()), object.name));
     tables::handle_after(p, object.handle);
     if let Some(comment) = userdata::comment(&object.userdata) {
@@ -97,6 +105,8 @@ pub(super) fn object(p: &mut Printer<'_>, family: Family, object: &Object, now: 
                 p.write(format_args!("\t\t{flags}\n"));
             }
         }
+        // Written above.
+        ObjectValue::Connlimit(_) => {}
         ObjectValue::SecMark(context) => p.write(format_args!("\t\t\"{context}\"\n")),
         ObjectValue::Tunnel(tunnel) => push_tunnel(p, tunnel),
     }

@@ -58,6 +58,13 @@ pub(super) fn chain_start(p: &mut Printer<'_>, family: Family, chain: &Chain) {
         base_chain(p, family, base);
         p.push("\n");
     }
+    if let Some(program) = &chain.program {
+        p.write(format_args!("\t\tbpf object \"{}\"", program.object));
+        if let Some(section) = &program.section {
+            p.write(format_args!(" section \"{section}\""));
+        }
+        p.push("\n");
+    }
 }
 
 /// `type … hook … priority …; policy …;`

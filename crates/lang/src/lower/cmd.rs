@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use penstock_program::expr::{Counter, Limit, LimitType, Quota, Synproxy};
-use penstock_ruleset::Change;
 use penstock_ruleset::change::{
     Key, Mode, NewBase, NewChain, NewFlowtable, NewRule, NewSet, Position,
 };
 use penstock_ruleset::model::{ElementValue, Family, ObjectValue};
+use penstock_ruleset::{ChainProgram, Change};
 use penstock_sets::{Element, Policy};
 use penstock_syntax::ast::cmd::{
     ChainBlock, FlowtableBlock, New, ObjKind, ObjectBlock, ObjectSpec, SetBlock, SetData, Target,
@@ -211,6 +211,9 @@ impl Lowering<'_, '_> {
                 counter: None,
                 anonymous: false,
                 offload: block.offload,
+                program: block.program.as_ref().map(|p| {
+                    ChainProgram::new(p.object.clone(), p.section.clone(), p.bytes.clone())
+                }),
                 userdata: userdata::with_comment(block.comment.as_deref()),
             },
         });
@@ -218,6 +221,7 @@ impl Lowering<'_, '_> {
             l.places.hook = block.hook.as_ref().map(|h| h.loc);
             l.places.kind = block.hook.as_ref().map(|h| h.type_loc);
             l.places.policy = block.policy.as_ref().map(|p| p.loc);
+            l.places.program = block.program.as_ref().map(|p| p.loc);
         }
         lowered
     }

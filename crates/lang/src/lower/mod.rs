@@ -48,6 +48,7 @@ pub struct Places {
     pub hook: Option<Loc>,
     pub kind: Option<Loc>,
     pub policy: Option<Loc>,
+    pub program: Option<Loc>,
     /// By number of the element in the change.
     pub elements: Vec<Loc>,
     /// By number of the VM expression: the statement it came from.
@@ -69,6 +70,7 @@ impl Places {
             Blame::Hook => self.hook,
             Blame::Type => self.kind.or(self.hook),
             Blame::Policy => self.policy,
+            Blame::Program => self.program,
             Blame::Element(n) => self.elements.get(*n).copied(),
             Blame::Expression(n) => self.expressions.get(*n).copied(),
         };

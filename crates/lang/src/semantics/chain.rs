@@ -61,6 +61,7 @@ impl Program<'_, '_> {
                     counter: None,
                     anonymous: true,
                     offload: false,
+                    program: None,
                     userdata: userdata::with_comment(None),
                 },
             },

@@ -165,7 +165,15 @@ impl Program<'_, '_> {
         self.release(base);
         let mut exprs = elem.map_or_else(Vec::new, |elem| self.stateful(&elem.stmts));
         exprs.extend(self.stateful(stmts));
-        self.ops.push(Op::Dynset(Dynset { set, op, sreg_key, sreg_data, timeout, exprs }));
+        self.ops.push(Op::Dynset(Dynset {
+            set,
+            op,
+            sreg_key,
+            sreg_data,
+            timeout,
+            invert: false,
+            exprs,
+        }));
     }
 
     pub(super) fn meter(&mut self, name: &Arc<str>, key: &Expr, stmt: &Stmt) {

@@ -250,8 +250,13 @@ fn hooks(generation: &Generation, family: Option<Family>, device: Option<&str>) 
                 };
                 let number = priority.unsigned_abs();
                 let family = table.family.name();
+                // The kernel shows what its programs are called by: nf_hook_run_bpf().
+                let what = match &chain.program {
+                    Some(_) => "[nf_hook_run_bpf]",
+                    None => "[nf_tables]",
+                };
                 body.push_str(&format!(
-                    "\t\t{sign}{number:010} chain {family} {} {} [nf_tables]\n",
+                    "\t\t{sign}{number:010} chain {family} {} {} {what}\n",
                     table.name, chain.name
                 ));
             }

@@ -34,6 +34,7 @@ mod echo;
 pub mod events;
 mod execute;
 mod lines;
+mod objects;
 mod refusals;
 pub mod remote;
 mod replay;
@@ -403,6 +404,7 @@ impl<'a> Session<'a> {
                 (read.cmds, !read.updates_sets)
             }
         };
+        objects::read(&mut cmds, source.files, &mut run.diags);
         if self.is_late() {
             return Err(Stop::late());
         }

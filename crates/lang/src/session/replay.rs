@@ -50,6 +50,10 @@ impl Files for Replay<'_> {
         }
     }
 
+    fn read_bytes(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.files.read_bytes(path)
+    }
+
     fn glob(&self, pattern: &str) -> Vec<String> {
         self.files.glob(pattern)
     }

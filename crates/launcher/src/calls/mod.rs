@@ -24,7 +24,7 @@ use crate::sys::Errno;
 use crate::task::Task;
 
 pub(crate) use receive::resume;
-pub(crate) use send::untrapped;
+pub(crate) use send::take_untrapped;
 
 /// A call, with its thread and what it is about.
 struct Trapped<'a> {

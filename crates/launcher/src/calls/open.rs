@@ -3,9 +3,11 @@
 //! `socket(2)`, and copies of descriptors.
 
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::PoisonError;
 
 use super::Trapped;
 use crate::context::{CONTINUE, Context, Reply, Result};
+use crate::filter::Range;
 use crate::notify::Call;
 use crate::task::Task;
 
@@ -25,13 +27,20 @@ pub(super) fn socket(context: &Context, call: &Call, task: &Task) -> Result {
     let owners = context.sockets().owners(space);
     let may_change = task.may_administer(&context.listener, call, &owners);
     let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
+    let mut habits = task.habits();
+    habits.decides &= context.numbers.packets.is_some();
     let (inode, end) = {
         let mut sockets = context.sockets();
         let opened = sockets.open(kind, nonblocking, may_change, space);
-        opened.inspect_err(|_| sockets.drop_unused(space))?
+        let (inode, end) = opened.inspect_err(|_| sockets.drop_unused(space))?;
+        if let Some(socket) = sockets.get(inode) {
+            socket.habits = habits;
+        }
+        (inode, end)
     };
     context.watch(inode);
-    let given = give(context, call, task, end.as_fd(), 0, flags & libc::SOCK_CLOEXEC != 0);
+    let numbers = context.numbers.of(habits.decides);
+    let given = give(context, call, task, end.as_fd(), numbers, flags & libc::SOCK_CLOEXEC != 0);
     if given.is_err() {
         context.sockets().close(inode);
     }
@@ -48,24 +57,27 @@ pub(super) fn duplicate(this: &Trapped<'_>) -> Result {
         (_, libc::F_DUPFD_CLOEXEC) => (call.arguments[2] as u32, true),
         _ => return CONTINUE,
     };
-    if first > *this.context.range.end() {
+    if first > *this.context.numbers.all.end() {
         return CONTINUE;
     }
+    let decides = this.context.socket(this.inode, |socket| socket.habits.decides)?;
+    let numbers = this.context.numbers.of(decides);
+    let numbers = first.max(*numbers.start())..=*numbers.end();
     let file = this.task.borrow(&this.context.listener, call, call.int(0))?;
-    give(this.context, call, &this.task, file.as_fd(), first, close_on_exec)
+    give(this.context, call, &this.task, file.as_fd(), numbers, close_on_exec)
 }
 
-/// Ends the call with a descriptor at the first free number of the range.
+/// Ends the call with a descriptor at the first free one of the numbers.
 fn give(
     context: &Context,
     call: &Call,
     task: &Task,
     file: BorrowedFd<'_>,
-    first: u32,
+    mut numbers: Range,
     close_on_exec: bool,
 ) -> Result {
-    let first = first.max(*context.range.start());
-    let number = (first..=*context.range.end()).find(|fd| task.is_free(*fd)).ok_or(libc::EMFILE)?;
+    let _giving = context.giving.lock().unwrap_or_else(PoisonError::into_inner);
+    let number = numbers.find(|fd| task.is_free(*fd)).ok_or(libc::EMFILE)?;
     match context.listener.answer_with_descriptor(call, file, number, close_on_exec) {
         Ok(()) => Ok(Reply::Done),
         // Beyond the caller's limit of open files.

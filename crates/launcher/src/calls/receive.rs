@@ -188,11 +188,16 @@ fn go_on(
             let mut sockets = context.sockets();
             let socket = sockets.get(waiting.inode).ok_or(libc::EBADF)?;
             let (id, space) = (socket.id, socket.space);
-            let received = socket.receive(&end, peek, scratch);
+            let mut received = socket.receive(&end, peek, scratch);
+            let room = usize::try_from(target.room).unwrap_or(usize::MAX);
+            if let Ok(datagram) = &mut received
+                && !peek
+            {
+                socket.receive_more(&end, datagram, room, scratch);
+            }
             if number == 0
                 && let Some(service) = sockets.service(space)
             {
-                let room = usize::try_from(target.room).unwrap_or(usize::MAX);
                 service.receives_into(id, room);
             }
             if received.as_ref().err() == Some(&libc::EAGAIN)

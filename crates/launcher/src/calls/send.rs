@@ -182,8 +182,40 @@ pub(super) fn send(this: &mut Trapped<'_>) -> Result {
     Ok(if sent > 0 { Reply::Done } else { Reply::Now(outcome) })
 }
 
-/// Carries out what a program sent without a trapped call.
-pub(crate) fn untrapped(context: &Context, inode: u64, datagram: &[u8]) {
+/// Carries out what a program has sent without a trapped call. Verdicts about packets, which nobody
+/// waits for, are carried out together.
+pub(crate) fn take_untrapped(context: &Context, inode: u64, scratch: &mut [u8]) {
+    /// Datagrams that are taken from a socket in a row, and bytes that are carried out together.
+    const ROW: usize = 128;
+    const TOGETHER: usize = 32 << 10;
+    let mut verdicts = Vec::new();
+    for _ in 0..ROW {
+        let taken = context.socket(inode, |socket| socket.take_untrapped(scratch));
+        let Ok(Some(datagram)) = taken else { break };
+        let is_verdict = {
+            let mut sockets = context.sockets();
+            sockets.service_of(inode).is_some_and(|service| !service.wants_name(&datagram))
+        };
+        if !is_verdict {
+            untrapped(context, inode, &std::mem::take(&mut verdicts));
+            untrapped(context, inode, &datagram);
+            continue;
+        }
+        verdicts.extend(datagram);
+        // Messages begin at multiples of four bytes.
+        verdicts.resize(verdicts.len().next_multiple_of(4), 0);
+        if verdicts.len() > TOGETHER {
+            untrapped(context, inode, &std::mem::take(&mut verdicts));
+        }
+    }
+    untrapped(context, inode, &verdicts);
+}
+
+/// Carries out what a program sent without a trapped call, if anything.
+fn untrapped(context: &Context, inode: u64, datagram: &[u8]) {
+    if datagram.is_empty() {
+        return;
+    }
     let mut sockets = context.sockets();
     match sockets.get(inode) {
         Some(socket) if socket.port == 0 => {

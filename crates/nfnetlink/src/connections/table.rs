@@ -126,7 +126,7 @@ impl Connections for Conntrack {
     fn remove(&mut self, flows: &[Flow]) -> Result<Vec<bool>, Errno> {
         let remove = |flow| {
             let number = number_of(self, flow)?;
-            quietly(self, |table| table.kill(number));
+            self.kill_untold(number);
             Some(())
         };
         Ok(flows.iter().map(remove).map(|done| done.is_some()).collect())

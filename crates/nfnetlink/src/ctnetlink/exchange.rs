@@ -107,12 +107,13 @@ impl<'a> Exchange<'a> {
         Outcome::Dumped
     }
 
-    /// Tells what happened to a connection: `what` are bits of [`event`].
+    /// Tells what happened to a connection, if rules have asked for any of that: `what` are bits of
+    /// [`event`].
     ///
     /// [`event`]: penstock_conntrack::event
     pub fn tell(&mut self, flow: &Flow, what: u16) {
         self.changed = true;
-        if self.listened {
+        if self.listened && what & flow.events != 0 {
             self.events.push(ConnectionEvent::Connection { flow: flow.clone(), what });
         }
     }

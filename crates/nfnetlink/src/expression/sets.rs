@@ -48,6 +48,8 @@ impl Codec for Lookup {
     }
 }
 
+/// `NFT_DYNSET_F_INV`
+const DYNSET_INVERTED: u32 = 1;
 /// `NFT_DYNSET_F_EXPR`: says that expressions are asked for, and nothing more.
 const DYNSET_EXPR: u32 = 2;
 
@@ -65,8 +67,8 @@ impl Codec for Dynset {
     ];
 
     fn read(attributes: &Attributes<'_>, ids: &Ids) -> Result<Self, Failure> {
-        // Inverted ones (`NFT_DYNSET_F_INV`) are asked for by no program.
-        if attributes.be32(NFTA_DYNSET_FLAGS).unwrap_or(0) & !DYNSET_EXPR != 0 {
+        let flags = attributes.be32(NFTA_DYNSET_FLAGS).unwrap_or(0);
+        if flags & !(DYNSET_INVERTED | DYNSET_EXPR) != 0 {
             return Err(Errno::Eopnotsupp.into());
         }
         let name = attributes.need(NFTA_DYNSET_SET_NAME)?;
@@ -83,6 +85,7 @@ impl Codec for Dynset {
             sreg_key: Reg::read(attributes.get(NFTA_DYNSET_SREG_KEY))?,
             sreg_data: OptReg::read(attributes.get(NFTA_DYNSET_SREG_DATA))?,
             timeout: Be64Or0::read(attributes.get(NFTA_DYNSET_TIMEOUT))?,
+            invert: flags & DYNSET_INVERTED != 0,
             exprs,
         })
     }
@@ -98,7 +101,7 @@ impl Codec for Dynset {
             [expr] => to.nest(NFTA_DYNSET_EXPR, |to| super::write(expr, to)),
             exprs => to.nest(NFTA_DYNSET_EXPRESSIONS, |to| super::write_list(exprs, to)),
         }
-        to.be32(NFTA_DYNSET_FLAGS, 0);
+        to.be32(NFTA_DYNSET_FLAGS, if self.invert { DYNSET_INVERTED } else { 0 });
     }
 }
 

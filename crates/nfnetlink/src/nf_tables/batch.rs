@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use penstock_ipset::{Code, Request};
+use penstock_program::state::RateParameters;
 use penstock_ruleset::transaction::{Applied, Wrong};
 use penstock_ruleset::{Blame, Change, Error, Generation, Table, Transaction};
 
@@ -96,6 +97,12 @@ impl<'b> Batch<'b> {
     /// The ruleset as it is with the changes so far.
     pub fn working(&self) -> &Generation {
         self.transaction.working()
+    }
+
+    /// The estimator of a name (`RATEEST`), if a rule counts in it or compares it, and how it
+    /// estimates.
+    pub fn estimator(&self, name: &str) -> Option<Option<RateParameters>> {
+        self.transaction.estimator(name)
     }
 
     /// Whether the sender may change a table, which may have another owner.

@@ -371,6 +371,7 @@ impl<'a> Parts<'a, '_> {
             counter: counter.map(read_counter).transpose()?,
             anonymous: there.is_none() && flags & BINDING != 0,
             offload: flags & OFFLOAD != 0,
+            program: None,
             userdata,
         };
         Ok(Change::AddChain { family, table, mode: Mode::Add, chain })

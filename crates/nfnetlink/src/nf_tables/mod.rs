@@ -38,6 +38,7 @@ pub use answer::{Dump, SUBSYSTEM, Stamp};
 pub use batch::{Batch, Event};
 pub use difference::difference;
 pub use get::Get;
+pub use object::tell_used_up;
 pub use told::Told;
 
 use crate::message::{Failure, Message, Writer};

@@ -2,7 +2,7 @@
 
 //! `NFT_MSG_*OBJ`.
 
-use penstock_program::expr::{Counter, Limit, ObjectType, Quota, Synproxy};
+use penstock_program::expr::{Connlimit, Counter, Limit, ObjectType, Quota, Synproxy};
 use penstock_ruleset::change::{Key, Mode};
 use penstock_ruleset::model::{Family, Object, ObjectValue, UserData};
 use penstock_ruleset::reset::{Reset, What};
@@ -35,6 +35,7 @@ fn write_value(to: &mut Writer, value: &ObjectValue) {
         ObjectValue::Counter(counter) => counter.write(to),
         ObjectValue::Quota(quota) => quota.write(to),
         ObjectValue::Limit(limit) => limit.write(to),
+        ObjectValue::Connlimit(limit) => limit.write(to),
         ObjectValue::Synproxy(synproxy) => synproxy.write(to),
         ObjectValue::SecMark(context) => to.string(NFTA_SECMARK_CTX, context),
         ObjectValue::Tunnel(tunnel) => tunnel::write(to, tunnel),
@@ -65,8 +66,7 @@ fn read_value(
         ObjectType::CtHelper => connection_object::read_helper(data, family)?,
         ObjectType::CtTimeout => connection_object::read_timeout(data, family)?,
         ObjectType::CtExpect => connection_object::read_expectation(data, family)?,
-        // No listing of the language has them.
-        ObjectType::Connlimit => return Err(Errno::Eopnotsupp.into()),
+        ObjectType::Connlimit => ObjectValue::Connlimit(stateful::<Connlimit>(data)?),
     })
 }
 
@@ -96,6 +96,20 @@ pub fn fill(
 ) {
     stamp.message(to, number, flags, Some(table.family), |to| {
         attributes(to, number, table, object, (uses, 0));
+    });
+}
+
+/// Tells that a quota is used up, at a time in nanoseconds (`nft_quota_obj_eval()`).
+pub fn tell_used_up(
+    to: &mut Writer,
+    generation: &Generation,
+    (table, object): (&Table, &Object),
+    now: u64,
+) {
+    let stamp = Stamp { sequence: 0, port: 0, generation: generation.id };
+    let seen = (Uses::of(table).object(object), now);
+    stamp.message(to, NFT_MSG_NEWOBJ, 0, Some(table.family), |to| {
+        attributes(to, NFT_MSG_NEWOBJ, table, object, seen);
     });
 }
 
@@ -169,6 +183,16 @@ pub fn resets(message: &Message<'_>, given: &Attributes<'_>) -> Result<Vec<Reset
     Ok(kinds.map(reset).collect())
 }
 
+/// Whether those who listen are told of an object: of one that is there already if its kind can be
+/// updated (`nft_object_ops::update`), and of a limit that gets another rate.
+pub fn is_told(there: Option<&ObjectValue>, new: &ObjectValue) -> bool {
+    match (there, new) {
+        (None, _) | (_, ObjectValue::Quota(_) | ObjectValue::Synproxy(_)) => true,
+        (Some(there), ObjectValue::Limit(_)) => there != new,
+        _ => false,
+    }
+}
+
 /// `NFT_MSG_NEWOBJ`
 pub fn new(
     batch: &mut Batch<'_>,
@@ -181,7 +205,8 @@ pub fn new(
     let is_it = |object: &Object| {
         object.value.kind().number() == kind.be32() && Ok(&*object.name) == name.text()
     };
-    let is_new = !table.objects.iter().any(|object| is_it(object));
+    let there = table.objects.iter().find(|object| is_it(object));
+    let is_new = there.is_none();
     if !is_new {
         if message.header.has(flags::EXCL) {
             return Err(name.refused(Errno::Eexist));
@@ -193,12 +218,14 @@ pub fn new(
     let userdata: UserData =
         given.get(NFTA_OBJ_USERDATA).map(|u| u.payload.into()).unwrap_or_default();
     let (family, table_handle) = (table.family, table.handle);
+    let value = read_value(ObjectType::from_number(kind.be32())?, data, family)?;
+    let is_told = is_told(there.map(|object| &object.value), &value);
     let change = Change::AddObject {
         family,
         table: table.name.clone(),
         mode: Mode::Add,
         name: name_of(name)?,
-        value: read_value(ObjectType::from_number(kind.be32())?, data, family)?,
+        value,
         userdata,
     };
     let applied = batch.apply(change, |blame| match blame {
@@ -206,6 +233,9 @@ pub fn new(
         Blame::Object => Some(name),
         _ => None,
     })?;
+    if !is_told {
+        return Ok(());
+    }
     batch.tell(message, |to, stamp, working| {
         let table = working.tables.iter().find(|t| t.handle == table_handle);
         let object =

@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use penstock_program::expr::{Expr, XtPlace};
+use penstock_program::expr::{Expr, Xt, XtPlace};
 use penstock_program::reference::Reference;
 use penstock_ruleset::change::{NewRule, Position};
-use penstock_ruleset::globals::Globals;
 use penstock_ruleset::model::{Chain, Rule, UserData};
 use penstock_ruleset::reset::{Reset, What};
 use penstock_ruleset::{Blame, Change, Errno, Family, Generation, Table};
@@ -250,11 +249,12 @@ fn protocol(given: &Attributes<'_>, family: Family) -> Result<Option<(u16, bool)
 
 /// Checks extensions of x_tables where they are to stand.
 fn check_extensions(
+    batch: &Batch<'_>,
     exprs: &[Expr],
     (table, chain): (&Table, &Chain),
-    globals: &Globals,
     given: &Attributes<'_>,
 ) -> Result<(), Failure> {
+    let globals = &batch.working().globals;
     for (i, expr) in exprs.iter().enumerate() {
         let Expr::Xt(extension) = expr else { continue };
         let place = XtPlace {
@@ -268,7 +268,8 @@ fn check_extensions(
             Some(named) => globals.check(named, table.family, l4),
             None => Ok(()),
         };
-        extension.check(&place).and_then(|()| check_named()).map_err(|errno| {
+        let checked = extension.check(&place).and_then(|()| check_named());
+        checked.and_then(|()| check_rates(batch, extension)).map_err(|errno| {
             let list = given.get(NFTA_RULE_EXPRESSIONS);
             match list.and_then(|list| list.each().nth(i)) {
                 Some(attribute) => attribute.refused(errno),
@@ -277,6 +278,18 @@ fn check_extensions(
         })?;
     }
     Ok(())
+}
+
+/// Checks that the rates are estimated which an extension compares, and that an estimator that it
+/// counts in is one alike (`xt_rateest_mt_checkentry()`, `xt_rateest_tg_checkentry()`).
+fn check_rates(batch: &Batch<'_>, extension: &Xt) -> Result<(), Errno> {
+    if extension.compared_rates().any(|name| batch.estimator(name).is_none()) {
+        return Err(Errno::Enoent);
+    }
+    match extension.counted_rate().map(|(name, asked)| (batch.estimator(name).flatten(), asked)) {
+        Some((Some(there), asked)) if there != asked => Err(Errno::Einval),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that the sets of ipset are there which extensions name.
@@ -312,7 +325,7 @@ pub fn new(
         Some(list) => expression::read_list(list, EXPRS_MAX, &batch.ids)?,
         None => Vec::new(),
     };
-    check_extensions(&exprs, (table, chain), &batch.working().globals, given)?;
+    check_extensions(batch, &exprs, (table, chain), given)?;
     let userdata: UserData =
         given.get(NFTA_RULE_USERDATA).map(|u| u.payload.into()).unwrap_or_default();
     let (family, table_name, chain_name) = (table.family, table.name.clone(), chain.name.clone());

@@ -206,6 +206,12 @@ pub trait Env {
     /// here. The packet is dropped afterwards.
     fn reject(&mut self, packet: &Packet, rejection: Rejection);
 
+    /// Tells the sender of an IPv6 packet that a field of the header is bad (ICMPv6 parameter
+    /// problem), at an offset of it.
+    fn bad_field6(&mut self, packet: &Packet, at: u32) {
+        let _ = (packet, at);
+    }
+
     /// Sends a copy on a device, as the frame is (`None` and a device), or by routing it to a
     /// gateway (an address and maybe a device).
     fn dup(&mut self, packet: &Packet, gateway: Option<IpAddr>, device: Option<u32>);
@@ -372,7 +378,8 @@ pub trait Env {
         None
     }
 
-    /// A named quota is used up: once, until it is reset (`nft_quota_obj_eval()`).
+    /// A quota is used up, of an object or of an account: once, until it is reset
+    /// (`nft_quota_obj_eval()`, `nfnl_acct_overquota()`).
     fn quota_depleted(&mut self, quota: &Arc<State>) {
         let _ = quota;
     }

@@ -39,8 +39,11 @@ pub(super) fn update<E: Env>(
         set.add(key, data, now, update.timeout, &update.statements)
     });
     match found {
-        Some(found) => statements(set, found, packet, env),
-        None => Step::Break,
+        Some(found) => match statements(set, found, packet, env) {
+            Step::Next => Step::unless(update.invert),
+            ends => ends,
+        },
+        None => Step::unless(!update.invert),
     }
 }
 

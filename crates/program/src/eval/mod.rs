@@ -227,7 +227,9 @@ pub fn execute<E: Env>(
             socket::tproxy(*family, *addr, *port, registers, packet, env)
         }
         Op::Socket { key, level, dst } => socket::load(*key, *level, *dst, registers, packet, env),
-        Op::Osf { ttl, version, dst } => osf::eval(*ttl, *version, *dst, registers, packet, env),
+        Op::Osf { ttl, version, dst, added } => {
+            osf::eval((*ttl, added), *version, *dst, registers, packet, env)
+        }
         Op::Xfrm { key, out, spnum, dst } => {
             xfrm::get(*key, env.ipsec(packet, *out, *spnum), *dst, registers)
         }

@@ -7,6 +7,7 @@ use penstock_wire::protocol;
 
 use super::Step;
 use super::registers::Registers;
+use crate::osf::Fingerprints;
 use crate::{Env, Family};
 
 /// `NFT_OSF_MAXGENRELEN`, the zero at the end included.
@@ -15,7 +16,7 @@ const SYN: u8 = 0x02;
 
 #[inline(never)]
 pub(super) fn eval<E: Env>(
-    ttl: u8,
+    (ttl, added): (u8, &Fingerprints),
     version: bool,
     dst: u8,
     registers: &mut Registers,
@@ -30,7 +31,9 @@ pub(super) fn eval<E: Env>(
         Some(header) if header[13] & SYN != 0 => {}
         _ => return Step::Break,
     }
-    let found = env.fingerprints().and_then(|known| known.find(packet.network(), ttl));
+    let network = packet.network();
+    let found = env.fingerprints().and_then(|known| known.find(network, ttl));
+    let found = found.or_else(|| added.find(network, ttl));
     let mut name = [0; NAME_LEN];
     let parts: [&str; 3] = match found {
         Some(system) if version => [&system.genre, ":", &system.version],

@@ -18,6 +18,7 @@ use crate::{Family, Register};
 
 /// Adds, renews or removes the element with the register's key, then runs the element's statements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Saved", into = "Saved")]
 pub struct Dynset {
     /// `NFTA_DYNSET_SET_NAME`.
     pub set: Arc<str>,
@@ -29,9 +30,72 @@ pub struct Dynset {
     pub sreg_data: Option<Register>,
     /// `NFTA_DYNSET_TIMEOUT`: milliseconds; 0 for the set's default.
     pub timeout: u64,
+    /// `NFT_DYNSET_F_INV`: breaks where there is an element now, or else continues.
+    pub invert: bool,
     /// `NFTA_DYNSET_EXPRESSIONS`: statements that each element gets its own copy of.
-    #[serde(deserialize_with = "super::nested::deserialize")]
     pub exprs: Vec<Expr>,
+}
+
+/// As it is kept in files: inverted updates are operations of their own, which older files do not
+/// have.
+#[derive(Serialize, Deserialize)]
+struct Saved {
+    set: Arc<str>,
+    op: SavedOp,
+    sreg_key: Register,
+    sreg_data: Option<Register>,
+    timeout: u64,
+    #[serde(deserialize_with = "super::nested::deserialize")]
+    exprs: Vec<Expr>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum SavedOp {
+    Add,
+    Update,
+    Delete,
+    InvertedAdd,
+    InvertedUpdate,
+    InvertedDelete,
+}
+
+impl SavedOp {
+    fn of(op: DynsetOp, invert: bool) -> Self {
+        match (op, invert) {
+            (DynsetOp::Add, false) => SavedOp::Add,
+            (DynsetOp::Update, false) => SavedOp::Update,
+            (DynsetOp::Delete, false) => SavedOp::Delete,
+            (DynsetOp::Add, true) => SavedOp::InvertedAdd,
+            (DynsetOp::Update, true) => SavedOp::InvertedUpdate,
+            (DynsetOp::Delete, true) => SavedOp::InvertedDelete,
+        }
+    }
+
+    fn parts(&self) -> (DynsetOp, bool) {
+        match self {
+            SavedOp::Add => (DynsetOp::Add, false),
+            SavedOp::Update => (DynsetOp::Update, false),
+            SavedOp::Delete => (DynsetOp::Delete, false),
+            SavedOp::InvertedAdd => (DynsetOp::Add, true),
+            SavedOp::InvertedUpdate => (DynsetOp::Update, true),
+            SavedOp::InvertedDelete => (DynsetOp::Delete, true),
+        }
+    }
+}
+
+impl From<Saved> for Dynset {
+    fn from(saved: Saved) -> Self {
+        let Saved { set, op, sreg_key, sreg_data, timeout, exprs } = saved;
+        let (op, invert) = op.parts();
+        Dynset { set, op, sreg_key, sreg_data, timeout, invert, exprs }
+    }
+}
+
+impl From<Dynset> for Saved {
+    fn from(dynset: Dynset) -> Self {
+        let Dynset { set, op, sreg_key, sreg_data, timeout, invert, exprs } = dynset;
+        Saved { set, op: SavedOp::of(op, invert), sreg_key, sreg_data, timeout, exprs }
+    }
 }
 
 impl fmt::Display for Dynset {
@@ -47,6 +111,9 @@ impl fmt::Display for Dynset {
         }
         if self.timeout != 0 {
             write!(f, " timeout {}ms", self.timeout)?;
+        }
+        if self.invert {
+            write!(f, " inverted")?;
         }
         for expr in &self.exprs {
             write!(f, " expr {expr}")?;
@@ -126,6 +193,7 @@ impl Expression for Dynset {
             data,
             timeout: if self.timeout != 0 { self.timeout } else { timeout },
             gc_interval,
+            invert: self.invert,
             statements,
             set,
         })))

@@ -218,8 +218,8 @@ pub trait Expression: fmt::Display {
         None
     }
 
-    /// Takes note that it shares a state that is there already.
-    fn join(&self, _: &State) {}
+    /// Takes note, at time `now` (ns), that it shares a state that is there already.
+    fn join(&self, _: &State, _now: u64) {}
 
     /// As a statement that elements of sets can have (`NFT_EXPR_STATEFUL`).
     fn as_statement(&self) -> Option<&dyn Statement> {
@@ -375,9 +375,9 @@ macro_rules! expressions {
             }
 
             /// [`Expression::join`].
-            pub fn join(&self, state: &State) {
+            pub fn join(&self, state: &State, now: u64) {
                 match self {
-                    $(Expr::$name(x) => x.join(state),)*
+                    $(Expr::$name(x) => x.join(state, now),)*
                 }
             }
 

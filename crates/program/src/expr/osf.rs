@@ -48,7 +48,8 @@ impl Expression for Osf {
         true
     }
 
-    fn link(&self, _: &Linking<'_>) -> Result<Op, LinkReason> {
-        Ok(Op::Osf { ttl: self.ttl, version: self.version, dst: linking::slot(self.dreg, 16)? })
+    fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {
+        let (ttl, version, dst) = (self.ttl, self.version, linking::slot(self.dreg, 16)?);
+        Ok(Op::Osf { ttl, version, dst, added: linking.names.fingerprints() })
     }
 }

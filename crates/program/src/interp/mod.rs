@@ -5,6 +5,7 @@
 //! This is how chains run; `eval` has what single operations do. [`run`] is `nft_do_chain()`
 //! (`net/netfilter/nf_tables_core.c`).
 
+pub mod alike;
 pub mod engine;
 
 use std::mem::MaybeUninit;

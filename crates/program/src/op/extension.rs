@@ -2,15 +2,18 @@
 
 //! What extensions of x_tables do that no other operation does.
 
+use std::cmp::Ordering;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use penstock_ipset::Query;
+use penstock_wire::checksum::{self, Sum};
 
 use super::Op;
 use super::bpf::BpfProgram;
 use super::ipv6::Ipv6Match;
 use crate::linked::{LinkedVerdict, NewConnection};
+use crate::osf::Fingerprints;
 use crate::state::dynamic::{DynamicSet, Statements};
 use crate::state::{RecentAction, State};
 
@@ -47,6 +50,15 @@ pub enum Extension {
         /// A fragment at offset 8 is dropped, too.
         drops_overlap: bool,
     },
+    /// The sender's operating system.
+    System {
+        /// Its genre.
+        genre: Box<str>,
+        /// The condition on the TTL: 0 for that of the fingerprint, 1 for at most that, 2 for none.
+        ttl: u8,
+        /// Fingerprints that programs have added.
+        added: Arc<Fingerprints>,
+    },
     /// A TCP option is there.
     TcpOption {
         /// Which.
@@ -63,6 +75,13 @@ pub enum Extension {
     },
     /// Chunks of SCTP.
     SctpChunks(ChunkRule),
+    /// A DCCP option is there.
+    DccpOption {
+        /// Which.
+        kind: u8,
+        /// It is not there.
+        inverted: bool,
+    },
     /// Headers of IPv6.
     Ipv6(Ipv6Match),
     /// Lowers the maximum segment size of TCP, or adds it.
@@ -74,6 +93,8 @@ pub enum Extension {
     },
     /// Sets TTL or hop limit.
     Ttl(TtlChange),
+    /// Puts another prefix before an IPv6 address.
+    Npt(PrefixChange),
     /// Compares words of the packet.
     U32(Words),
     /// Searches for bytes.
@@ -96,6 +117,10 @@ pub enum Extension {
     SetIpSet(IpSetTarget),
     /// Rates of groups.
     Hashlimit(GroupRule),
+    /// Counts in an estimator.
+    CountRate(Arc<State>),
+    /// Compares estimated rates.
+    Rate(RateRule),
     /// Connections of an address.
     Connlimit(ConnectionsOf),
     /// Counts in an account; breaks if that is within its quota.
@@ -306,6 +331,26 @@ pub struct GroupRule {
     pub state: Arc<State>,
 }
 
+/// How estimated rates are compared (`struct xt_rateest_match_info`).
+#[derive(Clone, Debug)]
+pub struct RateRule {
+    /// How the first rate has to compare with the second one.
+    pub order: Ordering,
+    /// Inverts the result.
+    pub inverted: bool,
+    /// Compares bytes in a second.
+    pub bytes: bool,
+    /// Compares packets in a second.
+    pub packets: bool,
+    /// Compares not the estimated rates, but how far they are below these ones: bytes and packets
+    /// of both rates.
+    pub below: Option<[[u32; 2]; 2]>,
+    /// Bytes and packets of the second rate; `None` if it is estimated.
+    pub second: Option<[u32; 2]>,
+    /// The estimators.
+    pub state: Arc<State>,
+}
+
 /// How many connections an address may have.
 #[derive(Clone, Debug)]
 pub struct ConnectionsOf {
@@ -341,6 +386,30 @@ pub enum TtlChange {
     Add(u8),
     /// Less.
     Subtract(u8),
+}
+
+/// A prefix that takes the place of another one, so that checksums stay right (RFC 6296).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrefixChange {
+    /// Of the destination; else of the source.
+    pub destination: bool,
+    /// The old prefix, and its bits.
+    pub from: ([u8; 16], u8),
+    /// The new prefix.
+    pub prefix: [u8; 16],
+    /// Bits of the longer one of the two, at most 64.
+    pub len: u8,
+    /// What is added to another word of the address, in ones' complement.
+    pub adjustment: u16,
+}
+
+impl PrefixChange {
+    /// Of one prefix to another one, each with its bits (`ip6t_npt_checkentry()`).
+    pub fn new(destination: bool, from: ([u8; 16], u8), to: ([u8; 16], u8)) -> Self {
+        // The negative of a sum in ones' complement is its checksum.
+        let adjustment = !Sum::new().bytes(&from.0).u16(checksum::of(&to.0)).finish();
+        PrefixChange { destination, from, prefix: to.0, len: from.1.max(to.1), adjustment }
+    }
 }
 
 /// Tests of `u32`: all of them have to pass.
@@ -414,6 +483,7 @@ impl Extension {
             Extension::ByHook { destination, source } => destination.iter().chain(source).collect(),
             Extension::AnyOf { of, .. } => of.iter().flatten().collect(),
             Extension::TransportHeader { .. }
+            | Extension::System { .. }
             | Extension::TcpOption { .. }
             | Extension::TcpMss { .. }
             | Extension::SctpChunks(_)
@@ -421,6 +491,8 @@ impl Extension {
             | Extension::SetTcpMss(_)
             | Extension::StripTcpOptions { .. }
             | Extension::Ttl(_)
+            | Extension::Npt(_)
+            | Extension::DccpOption { .. }
             | Extension::U32(_)
             | Extension::Search(_)
             | Extension::Time(_)
@@ -432,6 +504,8 @@ impl Extension {
             | Extension::IpSet(_)
             | Extension::SetIpSet(_)
             | Extension::Hashlimit(_)
+            | Extension::CountRate(_)
+            | Extension::Rate(_)
             | Extension::Connlimit(_)
             | Extension::Account(_)
             | Extension::CopyTo { .. }

@@ -455,12 +455,15 @@ fn extension(extension: &Extension) -> Info {
         Extension::TransportHeader { .. }
         | Extension::TcpOption { .. }
         | Extension::TcpMss { .. }
+        | Extension::DccpOption { .. }
         | Extension::SctpChunks(_)
         | Extension::Ipv6(_) => Info { burst_safe: true, ..does(Effect::Outside) },
         Extension::SetTcpMss(_) => does(Effect::Bytes),
         Extension::StripTcpOptions { .. } => does(Effect::Bytes).burst_safe(true),
         Extension::Ttl(_) => does(Effect::Bytes).burst_safe(true),
-        Extension::U32(_) | Extension::Search(_) => does(Effect::None),
+        // It may answer with an error.
+        Extension::Npt(_) => does(Effect::Bytes),
+        Extension::U32(_) | Extension::Search(_) | Extension::System { .. } => does(Effect::None),
         Extension::Time(_) => does(Effect::Outside).only_breaks(),
         // It may ask for a random number.
         Extension::Bpf(_) => does(Effect::Outside).only_breaks(),
@@ -468,9 +471,11 @@ fn extension(extension: &Extension) -> Info {
         Extension::ArpReply { .. } | Extension::CopyTo { .. } => does(Effect::Outside),
         // It may change the packet's type.
         Extension::Cluster(_) | Extension::Template(_) => does(Effect::Metadata),
-        Extension::Recent(_) | Extension::Account(_) | Extension::IpSet(_) => {
-            does(Effect::Outside).only_breaks()
-        }
+        Extension::Recent(_)
+        | Extension::Account(_)
+        | Extension::IpSet(_)
+        | Extension::CountRate(_)
+        | Extension::Rate(_) => does(Effect::Outside).only_breaks(),
         // It may change mark and priority.
         Extension::SetIpSet(_) => does(Effect::Metadata),
         // Where there is no room the packet is dropped.
@@ -528,8 +533,8 @@ mod tests {
             (Op::Immediate { dst: 12, len: 16, data: [0; 16] }, true),
             (Op::Immediate { dst: 13, len: 16, data: [0; 16] }, false),
             (Op::Immediate { dst: 0, len: 17, data: [0; 16] }, false),
-            (Op::Osf { ttl: 0, version: false, dst: 12 }, true),
-            (Op::Osf { ttl: 0, version: false, dst: 13 }, false),
+            (Op::Osf { ttl: 0, version: false, dst: 12, added: Arc::default() }, true),
+            (Op::Osf { ttl: 0, version: false, dst: 13, added: Arc::default() }, false),
             (Op::CmpWord { src: 16, equal: true, mask: 0, data: 0 }, false),
             (Op::MaskXorWord { src: 0, dst: 16, mask: 0, xor: 0 }, false),
             (Op::Lshift { src: 0, dst: 0, words: 64, bits: 1 }, false),

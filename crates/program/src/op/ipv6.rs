@@ -2,6 +2,8 @@
 
 //! What matches of x_tables ask of the headers of IPv6. Numbers are in host order.
 
+use std::cmp::Ordering;
+
 /// What is asked of the headers of an IPv6 packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ipv6Match {
@@ -11,6 +13,8 @@ pub enum Ipv6Match {
     Fragment(FragmentMatch),
     /// A routing header.
     Routing(RoutingMatch),
+    /// A segment routing header.
+    Segments(SegmentsMatch),
     /// An authentication header.
     Authentication {
         /// Security parameter index.
@@ -95,4 +99,40 @@ pub struct RoutingMatch {
     pub addresses: Option<Box<[[u8; 16]]>>,
     /// There may be other addresses, between these and after them.
     pub others: bool,
+}
+
+/// What is asked of a segment routing header (RFC 8754). Each is with whether the result is
+/// inverted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentsMatch {
+    /// A field, how it compares with a number, and the number.
+    pub numbers: Box<[(SegmentField, Ordering, u8, bool)]>,
+    /// The tag as it is in the header.
+    pub tag: Option<([u8; 2], bool)>,
+    /// A segment, and the address and mask that it is compared with.
+    pub addresses: Box<[(Segment, [u8; 16], [u8; 16], bool)]>,
+}
+
+/// A number of a segment routing header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentField {
+    /// Next header.
+    Next,
+    /// Header extension length.
+    Len,
+    /// Segments left.
+    Left,
+    /// Last entry.
+    Last,
+}
+
+/// A segment of a packet's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segment {
+    /// That before the active one.
+    Previous,
+    /// That after the active one.
+    Next,
+    /// The end of the way.
+    Last,
 }

@@ -2,6 +2,7 @@
 
 //! Operations: expressions with everything resolved that they name, as engines run them.
 
+mod alike;
 mod bpf;
 mod extension;
 mod info;
@@ -10,11 +11,14 @@ mod ipv6;
 pub use bpf::{BpfAncillary, BpfPacket, BpfProgram};
 pub use extension::{
     ChunkFlags, ChunkRule, ChunksWanted, Cluster, ConnectionsOf, Extension, GroupRule, IpSetMatch,
-    IpSetTarget, IpsecElement, IpsecPolicy, Masked, Physdev, PortName, RecentRule, Search,
-    SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
+    IpSetTarget, IpsecElement, IpsecPolicy, Masked, Physdev, PortName, PrefixChange, RateRule,
+    RecentRule, Search, SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
 };
 pub use info::{Effect, Info, Parts, TRANSPORT_PRECHECKED, sees_fragments};
-pub use ipv6::{FragmentMatch, Ipv6Match, Number, OptionsMatch, RoutingMatch, Within};
+pub use ipv6::{
+    FragmentMatch, Ipv6Match, Number, OptionsMatch, RoutingMatch, Segment, SegmentField,
+    SegmentsMatch, Within,
+};
 
 use std::sync::Arc;
 
@@ -23,6 +27,7 @@ use penstock_sets::Set;
 use crate::State;
 use crate::linked::{ChainIndex, FlowtableIndex, LinkedValue, LinkedVerdict, Stateful};
 use crate::operand::*;
+use crate::osf::Fingerprints;
 use crate::state::dynamic::{DynamicSet, Statements};
 
 /// Changes an element of a set.
@@ -42,6 +47,8 @@ pub struct SetUpdate {
     pub timeout: u64,
     /// Milliseconds until the place of what was removed is free.
     pub gc_interval: u64,
+    /// Breaks where there is an element afterwards; else where there is none.
+    pub invert: bool,
     /// What new elements get.
     pub statements: Statements,
 }
@@ -171,7 +178,7 @@ pub enum Op {
     /// only.
     Socket { key: SocketKey, level: u32, dst: u8 },
     /// The sender's operating system: 16 bytes.
-    Osf { ttl: u8, version: bool, dst: u8 },
+    Osf { ttl: u8, version: bool, dst: u8, added: Arc<Fingerprints> },
     /// A property of an IPsec transformation; breaks without one.
     Xfrm { key: XfrmKey, out: bool, spnum: u32, dst: u8 },
     /// Metadata of the tunnel that the packet came through: whether there is some, or its id, which

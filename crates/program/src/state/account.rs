@@ -28,6 +28,15 @@ pub struct Counted {
     pub over: bool,
 }
 
+/// A packet against the quota of an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Against {
+    /// It is within the quota. An account without one has none that packets could be within.
+    pub within: bool,
+    /// It is the first one since the last reset with which the quota is reached.
+    pub reached: bool,
+}
+
 /// An account: packets and bytes of all rules that name it.
 #[derive(Debug)]
 pub struct AccountState {
@@ -54,18 +63,15 @@ impl AccountState {
         self.quota
     }
 
-    /// Counts a packet. `false` if it is within the quota: an account without one has none that
-    /// packets could be within (`nfacct_mt()`).
+    /// Counts a packet (`nfacct_mt()`, `nfnl_acct_overquota()`).
     #[inline]
-    pub fn count(&self, bytes: u64) -> bool {
+    pub fn count(&self, bytes: u64) -> Against {
         let packets = self.packets.fetch_add(1, Relaxed).wrapping_add(1);
         let bytes = self.bytes.fetch_add(bytes, Relaxed).wrapping_add(bytes);
-        let Some(quota) = self.quota else { return true };
+        let Some(quota) = self.quota else { return Against { within: false, reached: false } };
         let now = if quota.packets { packets } else { bytes };
-        if now >= quota.most && !self.over.load(Relaxed) {
-            self.over.store(true, Relaxed);
-        }
-        now > quota.most
+        let is_new = now >= quota.most && !self.over.load(Relaxed);
+        Against { within: now <= quota.most, reached: is_new && !self.over.swap(true, Relaxed) }
     }
 
     /// The values.

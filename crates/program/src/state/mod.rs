@@ -14,6 +14,7 @@ mod counter;
 pub mod dynamic;
 mod hashlimit;
 pub(crate) mod limit;
+mod rate;
 mod recent;
 
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use dynamic::DynamicSet;
 use penstock_ipset::IpSets;
 
-pub use account::{AccountState, Counted, Quota as AccountQuota};
+pub use account::{AccountState, Against, Counted, Quota as AccountQuota};
 pub use connlimit::ConnCountState;
 pub(crate) use connlimit::{join, leave};
 pub use counter::CounterState;
@@ -31,6 +32,7 @@ pub(crate) use hashlimit::KEY_LEN as GROUP_KEY_LEN;
 pub use hashlimit::{GroupRate, Hashlimit};
 pub(crate) use limit::take;
 pub use limit::{BadLimit, Bucket, LimitState};
+pub use rate::{EstimatedRate, Rate, RateParameters};
 pub(crate) use recent::{MOST as RECENT_MOST, Seen, kept_for};
 pub use recent::{Recent, RecentAction};
 
@@ -158,6 +160,10 @@ pub enum State {
     IpSets(Arc<IpSets>),
     /// Groups of `hashlimit`.
     Hashlimit(Hashlimit),
+    /// A rate that `RATEEST` estimates.
+    Rate(Box<Rate>),
+    /// The rates that `rateest` compares, one or two of [`State::Rate`].
+    Rates(Box<[Arc<State>]>),
     /// An account by name.
     Account(AccountState),
     /// Of a statement of an element of a set that packets change.
@@ -191,6 +197,8 @@ impl State {
             | State::Recent(_)
             | State::IpSets(_)
             | State::Hashlimit(_)
+            | State::Rate(_)
+            | State::Rates(_)
             | State::Account(_) => None,
         }
     }
@@ -211,6 +219,8 @@ impl State {
             | State::Recent(_)
             | State::IpSets(_)
             | State::Hashlimit(_)
+            | State::Rate(_)
+            | State::Rates(_)
             | State::Account(_) => None,
         }
     }

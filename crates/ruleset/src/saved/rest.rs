@@ -9,8 +9,8 @@ use penstock_program::state::{CounterState, State};
 use serde::{Deserialize, Serialize};
 
 use super::{Kept, Reader};
-use crate::globals::{Globals, NAME_MAX, NewAccount, NewTimeout};
-use crate::model::{Chain, Generation, Table};
+use crate::globals::{Globals, NAME_MAX, NewAccount, NewFingerprint, NewTimeout};
+use crate::model::{Chain, ChainProgram, Generation, Table};
 
 /// What follows the ruleset: list after list, up to the last one that is not empty.
 #[derive(Default)]
@@ -19,6 +19,10 @@ pub(super) struct Rest {
     policies: Vec<Policy>,
     accounts: Vec<NewAccount>,
     timeouts: Vec<NewTimeout>,
+    fingerprints: Vec<NewFingerprint>,
+    programs: Vec<SavedProgram>,
+    /// Handles of table and set of those that are [`Set::gapless`](crate::model::Set::gapless).
+    gapless: Vec<(u64, u64)>,
 }
 
 /// Of a table that has one.
@@ -39,6 +43,14 @@ struct Policy {
     bytes: u64,
 }
 
+/// The BPF program of a base chain.
+#[derive(Serialize, Deserialize)]
+struct SavedProgram {
+    /// Handles of table and chain.
+    place: (u64, u64),
+    program: ChainProgram,
+}
+
 impl Rest {
     pub(super) fn of(generation: &Generation, kept: &Kept<'_>) -> Self {
         let tables = || generation.tables.iter().filter(|table| kept.has_table(table));
@@ -50,12 +62,26 @@ impl Rest {
             };
             table.chains.iter().filter_map(counted)
         });
+        let programs = tables().flat_map(|table| {
+            table.chains.iter().filter_map(move |chain| {
+                let program = chain.program.clone()?;
+                Some(SavedProgram { place: (table.handle, chain.handle), program })
+            })
+        });
         Rest {
             owners: owned.map(|t| Owner { table: t.handle, port: t.owner }).collect(),
             policies: policies.collect(),
             // Rules that are saved may name any of them.
             accounts: generation.globals.accounts.iter().map(|a| kept.account(a)).collect(),
             timeouts: generation.globals.timeouts.iter().map(|t| t.config.clone()).collect(),
+            fingerprints: generation.globals.fingerprints.clone(),
+            programs: programs.collect(),
+            gapless: tables()
+                .flat_map(|table| {
+                    let sets = table.sets.iter().filter(|set| set.gapless);
+                    sets.map(|set| (table.handle, set.handle))
+                })
+                .collect(),
         }
     }
 
@@ -63,13 +89,24 @@ impl Rest {
         fn list<T: Serialize>(list: &[T], bytes: Vec<u8>) -> Vec<u8> {
             postcard::to_extend(list, bytes).unwrap_or_default()
         }
-        let Rest { owners, policies, accounts, timeouts } = self;
-        let lists = [owners.len(), policies.len(), accounts.len(), timeouts.len()];
+        let Rest { owners, policies, accounts, timeouts, fingerprints, programs, gapless } = self;
+        let lists = [
+            owners.len(),
+            policies.len(),
+            accounts.len(),
+            timeouts.len(),
+            fingerprints.len(),
+            programs.len(),
+            gapless.len(),
+        ];
         let lists = lists.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1);
         let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
         let bytes = if lists > 1 { list(policies, bytes) } else { bytes };
         let bytes = if lists > 2 { list(accounts, bytes) } else { bytes };
-        if lists > 3 { list(timeouts, bytes) } else { bytes }
+        let bytes = if lists > 3 { list(timeouts, bytes) } else { bytes };
+        let bytes = if lists > 4 { list(fingerprints, bytes) } else { bytes };
+        let bytes = if lists > 5 { list(programs, bytes) } else { bytes };
+        if lists > 6 { list(gapless, bytes) } else { bytes }
     }
 
     pub(super) fn read(
@@ -88,6 +125,15 @@ impl Rest {
         }
         if !is_end() {
             rest.timeouts = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.fingerprints = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.programs = Vec::deserialize(&mut *reader)?;
+        }
+        if !is_end() {
+            rest.gapless = Vec::deserialize(&mut *reader)?;
         }
         Ok(rest)
     }
@@ -108,18 +154,34 @@ impl Rest {
             }
             globals.timeouts.push(new.clone().into());
         }
+        for new in &self.fingerprints {
+            if !globals.add_fingerprint(new.clone()) {
+                return None;
+            }
+        }
         Some(globals)
     }
 
-    /// Gives a table its owner, and its chains their counters.
+    /// Gives a table its owner, its sets what they lack, and its chains their counters and programs.
     pub(super) fn give(&self, table: &mut Table) {
         let owner = self.owners.iter().find(|owner| owner.table == table.handle);
         table.owner = owner.map_or(0, |owner| owner.port);
+        for set in &mut table.sets {
+            if self.gapless.contains(&(table.handle, set.handle)) {
+                Arc::make_mut(set).gapless = true;
+            }
+        }
         for Policy { place, packets, bytes } in &self.policies {
             let chain = table.chains.iter_mut().find(|c| (table.handle, c.handle) == *place);
             if let Some(chain) = chain.filter(|chain| chain.base.is_some()) {
                 let counter = CounterState::new(*packets, *bytes);
                 Arc::make_mut(chain).counter = Some(Arc::new(State::Counter(counter)));
+            }
+        }
+        for SavedProgram { place, program } in &self.programs {
+            let chain = table.chains.iter_mut().find(|c| (table.handle, c.handle) == *place);
+            if let Some(chain) = chain.filter(|chain| chain.base.is_some()) {
+                Arc::make_mut(chain).program = Some(program.clone());
             }
         }
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use penstock_program::expr::Expr;
 use penstock_sets::Backend;
 
-use super::chains::checked_base;
+use super::chains::{checked_base, checked_program};
 use super::elements::checked_statements;
 use super::flowtables::checked_flags;
 use super::index::{Handled, TableIndex, by_handle};
@@ -145,6 +145,10 @@ fn admit_chain(family: Family, chain: &Chain, is_new: bool) -> Result<(), Errno>
     if chain.anonymous || base.offload && base.hook != Hook::Ingress {
         return Err(Errno::Eopnotsupp);
     }
+    if let Some(program) = &chain.program {
+        let place = Some((base.kind, base.hook, base.priority));
+        checked_program(family, place, program).map_err(|e| e.errno)?;
+    }
     // Devices may have been added bit by bit, so many that no single change may bring them.
     let new =
         NewBase { kind: base.kind, hook: base.hook, priority: base.priority, devices: Vec::new() };
@@ -199,6 +203,7 @@ fn admit_references(table: &Arc<Table>) -> Result<(), String> {
         changed: false,
         shared: Arc::default(),
         suspects: Vec::new(),
+        stated: HashSet::new(),
         sender: 0,
     };
     let open = OpenTable { table: &mut empty, index: &mut index, batch: &mut batch };

@@ -12,7 +12,7 @@ use super::index::{by_handle, by_handle_mut, place};
 use super::{Applied, OpenTable, checked_name};
 use crate::change::{Key, Mode, NewBase, NewChain};
 use crate::content::Content;
-use crate::model::{BaseChain, Chain, ChainType, ElementData, Family, Hook, MapData};
+use crate::model::{BaseChain, Chain, ChainProgram, ChainType, ElementData, Family, Hook, MapData};
 use crate::{Blame, Errno, Error};
 use crate::{live, references};
 
@@ -62,7 +62,50 @@ fn checked_devices(devices: &[Arc<str>]) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether a base chain can have a BPF program: it is loaded.
+pub(super) fn checked_program(
+    family: Family,
+    base: Option<(ChainType, Hook, i32)>,
+    program: &ChainProgram,
+) -> Result<(), Error> {
+    let refused = |why: &str| {
+        let detail = Some(why.to_owned());
+        Error { errno: Errno::Eopnotsupp, blame: Blame::Program, detail }
+    };
+    let of_ip = matches!(family, Family::Ip | Family::Ip6 | Family::Inet);
+    match base {
+        // net/netfilter/nf_bpf_link.c: hooks, and priorities
+        Some((ChainType::Filter, hook, priority))
+            if of_ip && !matches!(hook, Hook::Ingress | Hook::Egress) =>
+        {
+            if matches!(priority, i32::MIN | i32::MAX) {
+                return Err(refused("the lowest and the highest priority are not for programs"));
+            }
+        }
+        _ => {
+            return Err(refused(
+                "a program is for chains of type filter at prerouting, input, forward, output and \
+                 postrouting of ip, ip6 and inet",
+            ));
+        }
+    }
+    program.load().map(|_| ()).map_err(refused)
+}
+
 impl OpenTable<'_> {
+    /// Whether the rules of a chain may change one by one: if it has a BPF program, only together
+    /// with that.
+    pub(super) fn check_mutable(&self, chain: u64) -> Result<(), Error> {
+        let fixed = by_handle(&self.table.chains, chain).is_some_and(|c| c.program.is_some());
+        if fixed && !self.batch.stated.contains(&(self.table.handle, chain)) {
+            let detail =
+                "a chain with a BPF program changes only as a whole: state its program, too";
+            let detail = Some(detail.to_owned());
+            return Err(Error { errno: Errno::Eopnotsupp, blame: Blame::Chain, detail });
+        }
+        Ok(())
+    }
+
     pub(super) fn add_chain(&mut self, mode: Mode, new: NewChain) -> Result<Applied, Error> {
         if !new.anonymous {
             checked_name(&new.name, Blame::Chain)?;
@@ -84,8 +127,15 @@ impl OpenTable<'_> {
         if new.offload && new.base.as_ref().is_none_or(|base| base.hook != Hook::Ingress) {
             return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
         }
+        if let Some(program) = &new.program {
+            let base = new.base.as_ref().map(|base| (base.kind, base.hook, base.priority));
+            checked_program(family, base, program)?;
+        }
         self.batch.changed = true;
         let handle = self.next_handle();
+        if new.program.is_some() {
+            self.batch.stated.insert((self.table.handle, handle));
+        }
         // The kernel does not look at counters of other chains.
         let counter = new.counter.filter(|_| new.base.is_some());
         let base = new.base.map(|base| BaseChain {
@@ -118,6 +168,7 @@ impl OpenTable<'_> {
             handle,
             base,
             counter: counter.and_then(|c| live::state_of(&Expr::Counter(c), self.batch.now)),
+            program: new.program,
             anonymous: new.anonymous,
             userdata: new.userdata,
             rules: Vec::new(),
@@ -166,7 +217,18 @@ impl OpenTable<'_> {
         if new.counter.is_some() && chain.base.is_none() {
             return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
         }
+        if let Some(program) = &new.program {
+            let base = chain.base.as_ref().map(|base| (base.kind, base.hook, base.priority));
+            checked_program(family, base, program)?;
+            self.batch.stated.insert((self.table.handle, handle));
+        }
         self.batch.changed = true;
+        // One that is the same keeps its maps.
+        if let Some(program) = new.program.filter(|new| chain.program.as_ref() != Some(new))
+            && let Some(chain) = by_handle_mut(&mut self.table.chains, handle)
+        {
+            chain.program = Some(program);
+        }
         let policy = new.policy_accept;
         if (policy.is_some() || !devices.is_empty() || new.counter.is_some())
             && let Some(chain) = by_handle_mut(&mut self.table.chains, handle)

@@ -5,8 +5,13 @@
 use std::sync::Arc;
 
 use super::{Applied, Transaction};
-use crate::globals::{GlobalChange, Globals, NAME_MAX, Named, NewAccount, NewTimeout, Timeout};
+use crate::globals::{
+    GlobalChange, Globals, NAME_MAX, Named, NewAccount, NewFingerprint, NewTimeout, Timeout,
+};
 use crate::{Blame, Errno, Error};
+
+/// Most fingerprints: those of the usual database are some 700.
+const FINGERPRINTS_MAX: usize = 16_384;
 
 fn refused(errno: Errno) -> Error {
     Error::new(errno, Blame::Whole)
@@ -26,6 +31,8 @@ impl Transaction {
             GlobalChange::DeleteAccount(name) => self.delete_account(&name),
             GlobalChange::SetTimeout(new) => self.set_timeout(new),
             GlobalChange::DeleteTimeout(name) => self.delete_timeout(&name),
+            GlobalChange::AddFingerprint(new) => self.add_fingerprint(new),
+            GlobalChange::DeleteFingerprint(old) => self.delete_fingerprint(&old),
         }?;
         self.batch.changed = true;
         Ok(Applied::default())
@@ -72,6 +79,28 @@ impl Transaction {
         }
         *there = Timeout::from(new);
         Ok(())
+    }
+
+    /// `nfnl_osf_add_callback()`
+    fn add_fingerprint(&mut self, new: NewFingerprint) -> Result<(), Error> {
+        if self.working.globals.fingerprints.contains(&new) {
+            return Err(refused(Errno::Eexist));
+        }
+        if self.working.globals.fingerprints.len() >= FINGERPRINTS_MAX {
+            return Err(refused(Errno::Enomem));
+        }
+        match self.globals().add_fingerprint(new) {
+            true => Ok(()),
+            false => Err(refused(Errno::Einval)),
+        }
+    }
+
+    /// `nfnl_osf_remove_callback()`
+    fn delete_fingerprint(&mut self, old: &NewFingerprint) -> Result<(), Error> {
+        match self.globals().delete_fingerprint(old) {
+            true => Ok(()),
+            false => Err(refused(Errno::Enoent)),
+        }
     }
 
     /// `ctnl_timeout_try_del()`

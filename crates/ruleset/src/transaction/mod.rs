@@ -22,13 +22,14 @@ mod tables;
 mod validate;
 mod walk;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use index::TableIndex;
 use penstock_ipset::IpSets;
 use penstock_program::expr::Expr;
+use penstock_program::state::RateParameters;
 use validate::Validation;
 
 pub use validate::Wrong;
@@ -109,6 +110,9 @@ struct Batch {
     shared: Arc<SharedStates>,
     /// Handles of tables that a change has left wrong as a whole; they may be right again.
     suspects: Vec<u64>,
+    /// Chains, by the handles of table and chain, whose BPF programs the batch has stated: their
+    /// rules may change.
+    stated: HashSet<(u64, u64)>,
     /// Port id of the socket that the changes come from; 0 may change the tables of all owners.
     sender: u32,
 }
@@ -226,6 +230,7 @@ impl Ruleset {
             changed: false,
             shared: self.shared.clone(),
             suspects: Vec::new(),
+            stated: HashSet::new(),
             sender: 0,
         };
         Transaction {
@@ -285,6 +290,12 @@ fn change_sets(
 }
 
 impl Transaction {
+    /// The estimator of a name of x_tables, if a rule counts in it or compares it, and how it
+    /// estimates.
+    pub fn estimator(&self, name: &str) -> Option<Option<RateParameters>> {
+        self.batch.shared.estimator(name)
+    }
+
     /// What the ruleset would be with the changes so far.
     pub fn working(&self) -> &Generation {
         &self.working
@@ -364,6 +375,9 @@ impl Transaction {
             }
             Change::AddElements { family, table, set, mode, elements } => {
                 self.open(family, &table)?.add_elements(&set, mode, elements)
+            }
+            Change::Gap { family, table, set, there } => {
+                self.open(family, &table)?.set_gap(&set, there)
             }
             Change::DeleteElements { family, table, set, elements, destroy } => {
                 self.open(family, &table)?.delete_elements(&set, elements, destroy)

@@ -36,6 +36,7 @@ impl OpenTable<'_> {
         let there = self.index.chains.get(&name).and_then(|&h| by_handle(&self.table.chains, h));
         let Some(chain) = there else { return Err(Error::new(Errno::Enoent, Blame::Chain)) };
         let chain_handle = chain.handle;
+        self.check_mutable(chain_handle)?;
         if chain.anonymous && self.index.uses(chain_handle) > 0 {
             return Err(Error::new(Errno::Eopnotsupp, Blame::Whole));
         }
@@ -362,6 +363,7 @@ impl OpenTable<'_> {
             self.remove_rules_of(chain_handle);
             return Ok(Applied::default());
         };
+        self.check_mutable(chain_handle)?;
         let there = by_handle(&self.table.chains, chain_handle);
         match there.and_then(|chain| chain.rules.iter().position(|r| r.handle == handle)) {
             Some(at) => {

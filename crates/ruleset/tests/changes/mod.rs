@@ -37,6 +37,7 @@ pub fn new_chain(name: &str) -> NewChain {
         counter: None,
         anonymous: false,
         offload: false,
+        program: None,
         userdata: Arc::new([]),
     }
 }

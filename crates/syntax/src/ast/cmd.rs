@@ -195,6 +195,19 @@ pub struct HookSpec {
     pub loc: Loc,
 }
 
+/// A BPF program that packets meet in place of a chain's rules.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChainProgramSpec {
+    /// The name of the object's file.
+    pub object: Arc<str>,
+    /// Its section, or the name of its function.
+    pub section: Option<Arc<str>>,
+    /// The object; empty as long as the file was not read.
+    pub bytes: Arc<[u8]>,
+    /// Where.
+    pub loc: Loc,
+}
+
 /// What stands in a chain's braces.
 #[derive(Clone, Debug, PartialEq, Default)]
 #[allow(missing_docs)]
@@ -204,6 +217,8 @@ pub struct ChainBlock {
     pub policy: Option<Expr>,
     /// `flags offload`
     pub offload: bool,
+    /// `bpf object "FILE" section "NAME"`
+    pub program: Option<ChainProgramSpec>,
     pub comment: Option<Arc<str>>,
     pub rules: Vec<RuleBlock>,
     /// `devices = …` outside of a hook line.

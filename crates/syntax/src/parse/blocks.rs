@@ -2,11 +2,15 @@
 
 //! Tables, chains and flowtables in braces.
 
+use std::sync::Arc;
+
 use penstock_ruleset::model::{ChainType, Hook};
 
 use super::objects::Form;
 use super::{Bad, Parsed, Parser};
-use crate::ast::cmd::{ChainBlock, FlowtableBlock, HookSpec, PrioritySpec, TableBlock};
+use crate::ast::cmd::{
+    ChainBlock, ChainProgramSpec, FlowtableBlock, HookSpec, PrioritySpec, TableBlock,
+};
 use crate::ast::expr::{SetExprFlags, VerdictExpr};
 use crate::ast::{Expr, ExprKind, RuleBlock};
 use crate::datatype::{ByteOrder, DataType, Type};
@@ -107,6 +111,14 @@ impl Parser<'_> {
 
     fn chain_item(&mut self, chain: &mut ChainBlock) -> Parsed<()> {
         let start = self.here();
+        // In rules `bpf` is a match.
+        if self.at("bpf") && self.second_word() == "object" {
+            if chain.program.replace(self.chain_program()?).is_some() {
+                let loc = self.since(start);
+                return self.late_error(loc, "you cannot set the program of a chain twice");
+            }
+            return self.separator();
+        }
         match self.word() {
             "type" => chain.hook = Some(self.hook_spec()?),
             "policy" => {
@@ -147,6 +159,15 @@ impl Parser<'_> {
             }
         }
         self.separator()
+    }
+
+    /// `bpf object "FILE" section "NAME"`
+    fn chain_program(&mut self) -> Parsed<ChainProgramSpec> {
+        let start = self.take().loc;
+        self.take();
+        let object = self.string()?.text;
+        let section = if self.eat("section") { Some(self.string()?.text) } else { None };
+        Ok(ChainProgramSpec { object, section, bytes: Arc::default(), loc: self.since(start) })
     }
 
     /// `{ rule; rule … }` after `jump` and `goto`.

@@ -227,6 +227,13 @@ impl Tables<'_> {
         if let Some(base) = &chain.base {
             base_chain(&mut m, base, self.listing.format.release);
         }
+        if let Some(program) = &chain.program {
+            let mut bpf = json!({ "object": &*program.object });
+            if let Some(section) = &program.section {
+                bpf["section"] = json!(&**section);
+            }
+            m.insert("bpf".into(), bpf);
+        }
         tagged("chain", m)
     }
 
@@ -355,6 +362,10 @@ impl Tables<'_> {
                 }
             }
             ObjectValue::Limit(l) => limit(&mut m, l),
+            ObjectValue::Connlimit(limit) => {
+                m.insert("val".into(), json!(limit.count));
+                m.insert("inv".into(), json!(limit.over));
+            }
             ObjectValue::CtHelper { helper, l4proto, l3proto } => {
                 m.insert("type".into(), json!(&**helper));
                 m.insert("protocol".into(), self.protocol(*l4proto));

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Headers of IPv6 (`net/ipv6/netfilter/ip6t_hbh.c`, `ip6t_frag.c`, `ip6t_rt.c`, `ip6t_ah.c`,
-//! `ip6t_mh.c`, `ip6t_eui64.c`, `ip6t_ipv6header.c`).
+//! `ip6t_srh.c`, `ip6t_mh.c`, `ip6t_eui64.c`, `ip6t_ipv6header.c`).
 
 use penstock_packet::Packet;
 use penstock_wire::ipv6_ext::{self, FindError, Walk};
 use penstock_wire::{ethernet, ipv6, protocol};
 
 use super::{HOTDROP, Step};
-use crate::op::{FragmentMatch, Ipv6Match, Number, OptionsMatch, RoutingMatch, Within};
+use crate::op::{
+    FragmentMatch, Ipv6Match, Number, OptionsMatch, RoutingMatch, Segment, SegmentField,
+    SegmentsMatch, Within,
+};
 
 /// What a match finds: it matches or not, or has the packet dropped.
 type Found = Result<bool, Dropped>;
@@ -25,6 +28,7 @@ pub(super) fn matches(asked: &Ipv6Match, packet: &Packet) -> Step {
         Ipv6Match::Options(asked) => options(network, asked),
         Ipv6Match::Fragment(asked) => fragment(network, asked),
         Ipv6Match::Routing(asked) => routing(network, asked),
+        Ipv6Match::Segments(asked) => Ok(segments(network, asked).unwrap_or(false)),
         Ipv6Match::Authentication { spi, len, reserved } => {
             authentication(network, *spi, *len, *reserved)
         }
@@ -146,6 +150,51 @@ fn routing(network: &[u8], asked: &RoutingMatch) -> Found {
         return Ok(there.len() == wanted.len() && there.eq(wanted.iter()));
     }
     Ok(wanted.iter().all(|address| there.any(|own| own == address)))
+}
+
+/// `srh1_mt6()`; `None` if there is no whole header.
+fn segments(network: &[u8], asked: &SegmentsMatch) -> Option<bool> {
+    const HEADER: usize = 8;
+    const ADDRESS: usize = 16;
+    const TYPE: u8 = 4;
+    let at = find(network, protocol::ROUTING).ok()??;
+    let rest = network.get(at..)?;
+    let [next, units, kind, left, last, _, tag @ ..] = *rest.first_chunk::<HEADER>()?;
+    if rest.len() < len_of(units) || kind != TYPE || left > last {
+        return Some(false);
+    }
+    for &(field, order, number, inverted) in &asked.numbers {
+        let own = match field {
+            SegmentField::Next => next,
+            SegmentField::Len => units,
+            SegmentField::Left => left,
+            SegmentField::Last => last,
+        };
+        if (own.cmp(&number) == order) == inverted {
+            return Some(false);
+        }
+    }
+    if asked.tag.is_some_and(|(wanted, inverted)| (tag == wanted) == inverted) {
+        return Some(false);
+    }
+    for (segment, wanted, mask, inverted) in &asked.addresses {
+        let number = match segment {
+            Segment::Previous if left == last => return Some(false),
+            Segment::Previous => usize::from(left) + 1,
+            Segment::Next => match left.checked_sub(1) {
+                Some(number) => number.into(),
+                None => return Some(false),
+            },
+            Segment::Last => 0,
+        };
+        // It may lie behind the header, as in the kernel.
+        let own = rest.get(HEADER + ADDRESS * number..)?.first_chunk::<ADDRESS>()?;
+        let same = own.iter().zip(mask).zip(wanted).all(|((own, mask), want)| own & mask == *want);
+        if same == *inverted {
+            return Some(false);
+        }
+    }
+    Some(true)
 }
 
 /// `ah_mt6()`

@@ -3,10 +3,12 @@
 //! Extensions of x_tables (`net/netfilter/nft_compat.c` and the `xt_*.c` that each function names),
 //! as far as they are not lowered to other operations.
 
+mod dccp;
 mod ip_sets;
 mod ipv6;
 mod look;
 mod outside;
+mod prefix;
 mod remember;
 mod sctp;
 mod tcp;
@@ -46,6 +48,9 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         Extension::TransportHeader { len, drops_overlap } => {
             transport_header(*len, *drops_overlap, packet)
         }
+        Extension::System { genre, ttl, added } => {
+            Step::unless(!outside::is_system(genre, *ttl, added, packet, env))
+        }
         Extension::TcpOption { kind, inverted } => tcp::option(*kind, *inverted, packet),
         Extension::TcpMss { range, inverted } => tcp::segment_size(*range, *inverted, packet),
         Extension::SctpChunks(rule) => sctp::chunks(rule, packet),
@@ -53,6 +58,8 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         Extension::SetTcpMss(size) => tcp::set_segment_size(*size, packet, env),
         Extension::StripTcpOptions { options } => tcp::strip_options(options, packet),
         Extension::Ttl(change) => ttl::change(*change, packet),
+        Extension::Npt(change) => prefix::change(change, packet, env),
+        Extension::DccpOption { kind, inverted } => dccp::option(*kind, *inverted, packet),
         Extension::U32(words) => {
             Step::unless(look::words(words, packet.network()) == words.inverted)
         }
@@ -68,8 +75,10 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         Extension::Policy(policy) => outside::policy(policy, packet, env),
         Extension::Recent(rule) => remember::recent(rule, packet, env),
         Extension::Hashlimit(rule) => remember::hashlimit(rule, packet),
+        Extension::CountRate(state) => remember::count_rate(state, packet),
+        Extension::Rate(rule) => remember::rate(rule, packet),
         Extension::Connlimit(rule) => remember::connlimit(rule, packet, env),
-        Extension::Account(state) => remember::account(state, packet),
+        Extension::Account(state) => remember::account(state, packet, env),
         Extension::IpSet(rule) => ip_sets::matches(rule, packet, env),
         Extension::SetIpSet(rule) => ip_sets::target(rule, packet, env),
         Extension::CopyTo { gateway, device } => {

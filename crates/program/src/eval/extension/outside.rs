@@ -15,6 +15,7 @@ use crate::op::{
     BpfAncillary, BpfPacket, BpfProgram, Cluster, IpsecElement, IpsecPolicy, Masked, Physdev,
     PortName,
 };
+use crate::osf::Fingerprints;
 use crate::{Env, Hook};
 
 /// A packet as programs see it.
@@ -57,6 +58,22 @@ impl<E: Env> BpfPacket for Seen<'_, E> {
 /// `bpf_mt()`
 pub(super) fn bpf<E: Env>(program: &BpfProgram, packet: &Packet, env: &mut E) -> Step {
     Step::unless(program.run(&mut Seen { packet, env }) == 0)
+}
+
+/// `xt_osf_match_packet()`: whether a TCP SYN is as a system of a genre sends it.
+pub(super) fn is_system<E: Env>(
+    genre: &str,
+    ttl: u8,
+    added: &Fingerprints,
+    packet: &Packet,
+    env: &E,
+) -> bool {
+    const SYN: u8 = 2;
+    let header = packet.transport_bytes().and_then(|tcp| tcp.first_chunk::<20>());
+    let network = packet.network();
+    header.is_some_and(|header| header[13] & SYN != 0)
+        && (env.fingerprints().is_some_and(|known| known.has(network, ttl, genre))
+            || added.has(network, ttl, genre))
 }
 
 /// `physdev_mt()`: whether a packet is bridged as rules ask it.

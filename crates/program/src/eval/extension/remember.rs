@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Matches that remember packets: `recent`, `hashlimit`, `connlimit`, `nfacct`
-//! (`net/netfilter/xt_recent.c`, `xt_hashlimit.c`, `xt_connlimit.c`, `xt_nfacct.c`).
+//! Extensions that remember packets: `recent`, `hashlimit`, `connlimit`, `nfacct`, `rateest`,
+//! `RATEEST` (`net/netfilter/xt_recent.c`, `xt_hashlimit.c`, `xt_connlimit.c`, `xt_nfacct.c`,
+//! `xt_rateest.c`, `xt_RATEEST.c`).
+
+use std::sync::Arc;
 
 use penstock_packet::Packet;
 use penstock_wire::{ethernet, protocol};
 
 use super::{HOTDROP, Step};
 use crate::env::ConnCount;
-use crate::op::{ConnectionsOf, GroupRule, RecentRule};
+use crate::op::{ConnectionsOf, GroupRule, RateRule, RecentRule};
 use crate::operand::CtKey;
 use crate::state::{GROUP_KEY_LEN, Seen};
 use crate::{Env, Hook, State};
@@ -46,9 +49,43 @@ pub(super) fn recent<E: Env>(rule: &RecentRule, packet: &Packet, env: &E) -> Ste
 }
 
 /// `nfacct_mt()`
-pub(super) fn account(state: &State, packet: &Packet) -> Step {
-    let State::Account(account) = state else { return Step::Break };
-    Step::unless(!account.count(packet.len() as u64))
+pub(super) fn account<E: Env>(state: &Arc<State>, packet: &Packet, env: &mut E) -> Step {
+    let State::Account(account) = &**state else { return Step::Break };
+    let against = account.count(packet.len() as u64);
+    if against.reached {
+        env.quota_depleted(state);
+    }
+    Step::unless(against.within)
+}
+
+/// `xt_rateest_tg()`
+pub(super) fn count_rate(state: &State, packet: &Packet) -> Step {
+    if let State::Rate(rate) = state {
+        rate.count(packet.len() as u64, packet.meta.time);
+    }
+    Step::Next
+}
+
+/// `xt_rateest_mt()`
+pub(super) fn rate(rule: &RateRule, packet: &Packet) -> Step {
+    let State::Rates(estimators) = &*rule.state else { return Step::Break };
+    let mut rates = [[0; 2]; 2];
+    for (number, (to, estimator)) in rates.iter_mut().zip(estimators).enumerate() {
+        let State::Rate(estimator) = estimator.as_ref() else { return Step::Break };
+        let read = estimator.read(packet.meta.time);
+        // Rates are compared in 32 bits.
+        *to = match rule.below {
+            Some(most) => {
+                let [bytes, packets] = most[number].map(u64::from);
+                [bytes.saturating_sub(read.bytes), packets.saturating_sub(read.packets)]
+            }
+            None => [read.bytes, read.packets],
+        }
+        .map(|rate| rate as u32);
+    }
+    let [first, second] = [rates[0], rule.second.unwrap_or(rates[1])];
+    let holds = |asked: bool, part: usize| !asked || first[part].cmp(&second[part]) == rule.order;
+    Step::unless((holds(rule.bytes, 0) && holds(rule.packets, 1)) == rule.inverted)
 }
 
 /// `hashlimit_mt_common()`

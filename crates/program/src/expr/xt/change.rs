@@ -2,13 +2,13 @@
 
 //! Targets that change the packet or its connection (`net/netfilter/xt_mark.c`, `xt_connmark.c`,
 //! `xt_HL.c`, `xt_DSCP.c`, `xt_CLASSIFY.c`, `xt_TCPMSS.c`, `xt_TCPOPTSTRIP.c`, `xt_CHECKSUM.c`,
-//! `xt_CT.c`, `xt_TRACE.c`).
+//! `xt_CT.c`, `xt_TRACE.c`, `net/ipv4/netfilter/ipt_ECN.c`, `net/ipv6/netfilter/ip6t_NPT.c`).
 
 use super::super::{Bitwise, BitwiseOp, Ct, CtSet, Meta, MetaSet, Notrack, PayloadSet};
-use super::part::{Part, REG, bits, constant, meta, network, own, vm};
+use super::part::{Part, REG, bits, constant, meta, network, own, transport, vm};
 use super::{Given, Lowering, named};
 use crate::linked::NewConnection;
-use crate::op::{Extension, SegmentSize, TtlChange};
+use crate::op::{Extension, PrefixChange, SegmentSize, TtlChange};
 use crate::operand::{BoolOp, ChecksumType, CtDir, CtKey, MetaKey, PayloadBase};
 use crate::{Data, Family, Register};
 
@@ -131,6 +131,65 @@ pub fn tos(given: &Given<'_>) -> Lowering {
     class(given, !cleared, value)
 }
 
+/// `struct ipt_ECN_info`: two bits of the network header, and flags of TCP.
+pub fn ecn(given: &Given<'_>) -> Lowering {
+    const IP: u8 = 1;
+    /// Flags ECE and CWR of TCP, and their bits in byte 13 of its header.
+    const FLAGS: [(u8, u8, u8); 2] = [(0x10, 1, 0x40), (0x20, 2, 0x80)];
+    let [operation, ect, flags] = given.info.bytes(0);
+    let mut parts = match operation & IP {
+        0 => Vec::new(),
+        _ => class(given, !3, ect & 3)?,
+    };
+    let (mut kept, mut value) = (u8::MAX, 0);
+    for (flag, wanted, bit) in FLAGS {
+        if operation & flag != 0 {
+            kept &= !bit;
+            value |= if flags & wanted != 0 { bit } else { 0 };
+        }
+    }
+    if kept != u8::MAX {
+        // Where there is no TCP header the rule continues, and a cut one is dropped.
+        parts.push(Part::Try(vec![
+            own(Extension::TransportHeader { len: 20, drops_overlap: false }),
+            transport(12, 2),
+            bits(&[u8::MAX, kept], &[0, value]),
+            vm(PayloadSet {
+                base: PayloadBase::Transport,
+                offset: 12,
+                len: 2,
+                sreg: REG,
+                csum_type: ChecksumType::Inet,
+                csum_offset: 16,
+                csum_flags: 0,
+            }),
+        ]));
+    }
+    Ok(parts)
+}
+
+/// `struct ip6t_npt_tginfo`: another prefix for the destination (`DNPT`), or else the source
+/// (`SNPT`).
+fn prefix(given: &Given<'_>, destination: bool) -> Lowering {
+    const LONGEST: u8 = 64;
+    let info = given.info;
+    let (from, to) = ((info.bytes(0), info.u8(32)), (info.bytes(16), info.u8(33)));
+    if from.1.max(to.1) > LONGEST {
+        return Err("its prefixes are too long");
+    }
+    Ok(vec![own(Extension::Npt(PrefixChange::new(destination, from, to)))])
+}
+
+/// `DNPT`
+pub fn dnpt(given: &Given<'_>) -> Lowering {
+    prefix(given, true)
+}
+
+/// `SNPT`
+pub fn snpt(given: &Given<'_>) -> Lowering {
+    prefix(given, false)
+}
+
 /// `struct xt_classify_target_info`
 pub fn classify(given: &Given<'_>) -> Lowering {
     Ok(vec![constant(REG, &given.info.bytes::<4>(0)), set_meta(MetaKey::Priority)])
@@ -176,9 +235,8 @@ pub fn ct(given: &Given<'_>) -> Lowering {
     if flags & NOTRACK != 0 {
         return Ok(vec![vm(Notrack)]);
     }
-    if info.u32(4) != 0 || info.u32(8) != 0 {
-        return Err("events of single connections are not chosen");
-    }
+    let masks = [info.u32(4) as u16, info.u32(8) as u16];
+    let events = (masks != [0; 2]).then_some(masks);
     let dir = match flags & !ALIAS {
         0 => None,
         ORIGINAL => Some(CtDir::Original),
@@ -187,8 +245,8 @@ pub fn ct(given: &Given<'_>) -> Lowering {
     };
     let helper = info.text(12, 16).ok_or("its helper is no UTF-8")?;
     let timeout = named::timeout(given.rev, info)?;
-    if !helper.is_empty() || timeout.is_some() {
-        let new = NewConnection { helper: helper.into(), timeout: None, zone, dir };
+    if !helper.is_empty() || timeout.is_some() || events.is_some() {
+        let new = NewConnection { helper: helper.into(), timeout: None, events, zone, dir };
         return Ok(vec![Part::Template(new, timeout.map(Into::into))]);
     }
     // A zone that nobody asks for is the one of all packets.

@@ -4,7 +4,7 @@
 //! `xt_check_target()`, and the `checkentry` of each).
 
 use super::info::Info;
-use super::{Xt, registered};
+use super::{Xt, registered, remembered};
 use crate::hook::{ChainType, Hook, Hooks};
 use crate::{Errno, Family};
 
@@ -105,6 +105,8 @@ impl Xt {
                 let bridged = asked & 4 != 0 && inverted & 4 == 0;
                 asked & 0x1f == 0 || asked & 0x12 != 0 && !bridged && place.hook_is(&[Hook::Output])
             }
+            "rateest" => !remembered::compares_rates(info),
+            "srh" => info.u16(if self.rev == 0 { 6 } else { 104 }) & !0x3fff != 0,
             "policy" => {
                 let [flags, len] = info.u16s(304);
                 flags & 3 == 0
@@ -148,6 +150,7 @@ impl Xt {
                     || self.rev == 2 && info.u16(4) > 1
                     || self.rev == 3 && info.u16(4) & !3 != 0
             }
+            "RATEEST" => !self.counted_rate().is_some_and(|(_, parameters)| parameters.are_valid()),
             "REJECT" => {
                 let (echo, reset) = if place.family == Family::Ip6 { (5, 6) } else { (4, 7) };
                 let with = info.u32(0);

@@ -2,9 +2,14 @@
 
 //! Matches of headers of IPv6 (`include/uapi/linux/netfilter_ipv6/ip6t_*.h`).
 
+use std::cmp::Ordering;
+
 use super::part::own;
 use super::{Given, Lowering};
-use crate::op::{Extension, FragmentMatch, Ipv6Match, Number, OptionsMatch, RoutingMatch, Within};
+use crate::op::{
+    Extension, FragmentMatch, Ipv6Match, Number, OptionsMatch, RoutingMatch, Segment, SegmentField,
+    SegmentsMatch, Within,
+};
 use penstock_wire::protocol;
 
 /// The most options, and addresses, that a structure has room for.
@@ -92,6 +97,48 @@ pub fn rt(given: &Given<'_>) -> Lowering {
         reserved: has(RESERVED),
         addresses: has(ADDRESSES).then(|| addresses.collect()),
         others: has(OTHERS),
+    }))
+}
+
+/// `struct ip6t_srh` and `ip6t_srh1`
+pub fn srh(given: &Given<'_>) -> Lowering {
+    const TAG: u16 = 0x400;
+    /// Number of the first flag, field, and where its number is.
+    const NUMBERS: [(u8, SegmentField, usize); 3] =
+        [(1, SegmentField::Len, 1), (4, SegmentField::Left, 2), (7, SegmentField::Last, 3)];
+    /// Flag, segment, and where its address and mask are.
+    const ADDRESSES: [(u16, Segment, usize, usize); 3] = [
+        (0x800, Segment::Previous, 8, 56),
+        (0x1000, Segment::Next, 24, 72),
+        (0x2000, Segment::Last, 40, 88),
+    ];
+    let info = given.info;
+    let [flags, inverted] = info.u16s(if given.rev == 0 { 6 } else { 104 });
+    let asked = |flag: u16| (flags & flag != 0).then_some(inverted & flag != 0);
+    let mut numbers = Vec::new();
+    if let Some(not) = asked(1) {
+        numbers.push((SegmentField::Next, Ordering::Equal, info.u8(0), not));
+    }
+    for (first, field, at) in NUMBERS {
+        let orders = [Ordering::Equal, Ordering::Greater, Ordering::Less];
+        for (bit, order) in (first..).zip(orders) {
+            if let Some(not) = asked(1 << bit) {
+                numbers.push((field, order, info.u8(at), not));
+            }
+        }
+    }
+    let mut addresses = Vec::new();
+    for (flag, segment, address, mask) in ADDRESSES {
+        if given.rev > 0
+            && let Some(not) = asked(flag)
+        {
+            addresses.push((segment, info.bytes(address), info.bytes(mask), not));
+        }
+    }
+    part(Ipv6Match::Segments(SegmentsMatch {
+        numbers: numbers.into(),
+        tag: asked(TAG).map(|not| (info.bytes(4), not)),
+        addresses: addresses.into(),
     }))
 }
 

@@ -59,8 +59,10 @@ use info::Info;
 use part::Part;
 
 pub use check::Place as XtPlace;
+pub(crate) use info::Info as XtInfo;
 pub use named::Named as XtNamed;
 pub use registered::revisions as xt_revisions;
+pub use remembered::shared_rate as shared_xt_rate;
 
 /// An x_tables match or target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -152,16 +154,16 @@ impl Expression for Xt {
         remembered::kept(self).is_some()
     }
 
-    fn new_state(&self, _: u64) -> Option<State> {
-        remembered::new_state(self)
+    fn new_state(&self, now: u64) -> Option<State> {
+        remembered::new_state(self, now)
     }
 
     fn shared_name(&self, family: Family) -> Option<String> {
         remembered::shared_name(self, family)
     }
 
-    fn join(&self, state: &State) {
-        remembered::join(self, state);
+    fn join(&self, state: &State, now: u64) {
+        remembered::join(self, state, now);
     }
 
     fn link(&self, linking: &Linking<'_>) -> Result<Op, LinkReason> {

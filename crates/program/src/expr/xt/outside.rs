@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Programs, clusters and IPsec (`net/netfilter/xt_bpf.c`, `xt_cluster.c`, `xt_policy.c`).
+//! Programs, clusters, systems and IPsec (`net/netfilter/xt_bpf.c`, `xt_cluster.c`, `xt_osf.c`,
+//! `xt_policy.c`).
 
 use super::part::{Part, own};
 use super::{Given, Lowering};
@@ -37,6 +38,20 @@ pub fn cluster(given: &Given<'_>) -> Lowering {
     }
     let cluster = Cluster { nodes, mask, seed: info.u32(8), inverted: flags & 1 != 0 };
     Ok(vec![Part::Tracks, own(Extension::Cluster(cluster))])
+}
+
+/// `struct xt_osf_info`
+pub fn osf(given: &Given<'_>) -> Lowering {
+    const TTL: u32 = 1 << 1;
+    const LOG: u32 = 1 << 2;
+    let info = given.info;
+    let flags = info.u32(36);
+    if flags & LOG != 0 {
+        return Err("it records nothing");
+    }
+    let genre = info.text(0, 32).ok_or("its genre is no UTF-8")?;
+    let ttl = if flags & TTL != 0 { info.u32(44).min(2) as u8 } else { 0 };
+    Ok(vec![Part::System(genre.into(), ttl)])
 }
 
 /// `struct xt_policy_info`

@@ -37,6 +37,8 @@ pub enum Part {
     Stateful(Box<Make>),
     /// Counts in the account of a name.
     Account(Arc<str>),
+    /// Asks for the sender's system: genre, and the condition on the TTL.
+    System(Arc<str>, u8),
     /// Gives a new connection what is here, and the timeout policy of a name.
     Template(NewConnection, Option<Arc<str>>),
     /// Nothing but that fragments are put together before.
@@ -69,6 +71,7 @@ impl fmt::Debug for Part {
             Part::Op(op) => op.fmt(f),
             Part::Stateful(_) => f.write_str("Stateful"),
             Part::Account(name) => f.debug_tuple("Account").field(name).finish(),
+            Part::System(genre, ttl) => f.debug_tuple("System").field(genre).field(ttl).finish(),
             Part::Template(new, timeout) => {
                 f.debug_tuple("Template").field(new).field(timeout).finish()
             }
@@ -105,6 +108,11 @@ impl Part {
                 let unknown = || LinkReason::Unknown { what: "account", name: name.clone() };
                 Extension::Account(linking.names.account(name).ok_or_else(unknown)?)
             }
+            Part::System(genre, ttl) => Extension::System {
+                genre: (&**genre).into(),
+                ttl: *ttl,
+                added: linking.names.fingerprints(),
+            },
             Part::Template(new, timeout) => {
                 let find = |name: &Arc<str>| {
                     let unknown =
@@ -133,7 +141,7 @@ impl Part {
         match self {
             Part::Vm(expr) => expr.needs(family, needs),
             Part::Nat(nat, _) => nat.needs(family, needs),
-            Part::Op(_) | Part::Stateful(_) | Part::Account(_) => {}
+            Part::Op(_) | Part::Stateful(_) | Part::Account(_) | Part::System(..) => {}
             Part::Defrag => needs.defrag.add(family),
             Part::Tracks | Part::Template(..) => needs.track(family),
             Part::AnyOf { of, .. } => of.iter().flatten().for_each(|p| p.needs(family, needs)),

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Matches that remember packets (`net/netfilter/xt_limit.c`, `xt_hashlimit.c`, `xt_recent.c`,
-//! `xt_connlimit.c`), and the state that extensions have.
+//! `xt_connlimit.c`, `xt_rateest.c`, and the target of `xt_RATEEST.c`), and the state that
+//! extensions have.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::super::{Limit, LimitType};
 use super::info::Info;
 use super::part::{Part, stateful, vm};
 use super::{Given, Lowering, Xt};
-use crate::op::{ConnectionsOf, Extension, GroupRule, RecentRule};
+use crate::op::{ConnectionsOf, Extension, GroupRule, RateRule, RecentRule};
 use crate::state::dynamic::{DynamicSet, NewStatement, SetStatement};
 use crate::state::{
-    Bucket, GroupRate, Hashlimit, LimitState, NumgenState, QuotaState, RECENT_MOST, Recent,
-    RecentAction, kept_for,
+    Bucket, GroupRate, Hashlimit, LimitState, NumgenState, QuotaState, RECENT_MOST, Rate,
+    RateParameters, Recent, RecentAction, kept_for,
 };
 use crate::{Family, State};
 
@@ -33,6 +35,8 @@ pub enum Kept {
     Connections,
     Recent,
     Groups,
+    Estimator,
+    Estimators,
     IpSets,
 }
 
@@ -46,6 +50,8 @@ pub fn kept(xt: &Xt) -> Option<Kept> {
         (false, "limit") => Some(Kept::Limit),
         (false, "connlimit") => Some(Kept::Connections),
         (false, "recent") => Some(Kept::Recent),
+        (false, "rateest") => Some(Kept::Estimators),
+        (true, "RATEEST") => Some(Kept::Estimator),
         (false, "set") | (true, "SET") => Some(Kept::IpSets),
         (false, "hashlimit") if group_rate(xt.rev, info).is_ok() => Some(Kept::Groups),
         _ => None,
@@ -53,7 +59,7 @@ pub fn kept(xt: &Xt) -> Option<Kept> {
 }
 
 /// What it begins with.
-pub fn new_state(xt: &Xt) -> Option<State> {
+pub fn new_state(xt: &Xt, now: u64) -> Option<State> {
     let info = Info(&xt.info);
     Some(match kept(xt)? {
         Kept::Nth => State::Numgen(NumgenState::after(info.u32(12))),
@@ -64,7 +70,9 @@ pub fn new_state(xt: &Xt) -> Option<State> {
             State::Elements(Arc::new(set))
         }
         Kept::Recent => State::Recent(Box::new(Recent::new(recent_mask(xt.rev, info), hits(info)))),
+        Kept::Estimator => State::Rate(Box::new(Rate::new(rate_parameters(info), now))),
         // The ruleset has its own.
+        Kept::Estimators => State::Rates(Box::default()),
         Kept::IpSets => State::IpSets(Arc::default()),
         Kept::Groups => {
             let cfg = group_config(xt.rev, info);
@@ -87,15 +95,104 @@ pub fn shared_name(xt: &Xt, family: Family) -> Option<String> {
             Some(format!("hashlimit {} {}", family.name(), info.text(0, len)?))
         }
         Kept::IpSets => Some("ipset".to_owned()),
-        Kept::Nth | Kept::Quota | Kept::Limit | Kept::Connections => None,
+        Kept::Estimator => Some(shared_rate(info.text(0, RATE_NAME)?)),
+        Kept::Nth | Kept::Quota | Kept::Limit | Kept::Connections | Kept::Estimators => None,
     }
 }
 
-/// Takes note of one more rule that shares a state.
-pub fn join(xt: &Xt, state: &State) {
-    if let State::Recent(table) = state {
-        table.keep(kept_for(hits(Info(&xt.info))));
+/// Takes note of one more rule that shares a state, at time `now` (ns).
+pub fn join(xt: &Xt, state: &State, now: u64) {
+    match state {
+        State::Recent(table) => table.keep(kept_for(hits(Info(&xt.info)))),
+        State::Rate(rate) => rate.begin(rate_parameters(Info(&xt.info)), now),
+        _ => {}
     }
+}
+
+/// Bytes of the name of an estimator.
+const RATE_NAME: usize = 16;
+
+/// The name by which rules share an estimator.
+pub fn shared_rate(name: &str) -> String {
+    format!("rateest {name}")
+}
+
+/// How a target RATEEST estimates.
+fn rate_parameters(info: Info<'_>) -> RateParameters {
+    let [interval, ewma_log] = info.bytes(16);
+    RateParameters { interval: interval as i8, ewma_log }
+}
+
+impl Xt {
+    /// Names of estimators that it compares, one or two.
+    pub fn compared_rates(&self) -> impl Iterator<Item = &str> {
+        let info = Info(&self.info);
+        let compares = !self.target && &*self.name == "rateest";
+        let names = [(0, compares), (RATE_NAME, compares && info.u16(32) & RELATIVE != 0)];
+        names.into_iter().filter(|(_, is)| *is).filter_map(move |(at, _)| info.text(at, RATE_NAME))
+    }
+
+    /// The estimator that it counts in, and how that estimates.
+    pub fn counted_rate(&self) -> Option<(&str, RateParameters)> {
+        let info = Info(&self.info);
+        let counts = self.target && &*self.name == "RATEEST";
+        let name = info.text(0, RATE_NAME).filter(|_| counts)?;
+        Some((name, rate_parameters(info)))
+    }
+}
+
+/// `XT_RATEEST_MATCH_INVERT` and on
+const INVERT: u16 = 1;
+const ABSOLUTE: u16 = 1 << 1;
+const RELATIVE: u16 = 1 << 2;
+const DELTA: u16 = 1 << 3;
+const BYTES_IN_SECOND: u16 = 1 << 4;
+const PACKETS_IN_SECOND: u16 = 1 << 5;
+
+/// Whether `xt_rateest_mt_checkentry()` takes the flags and the mode.
+pub fn compares_rates(info: Info<'_>) -> bool {
+    let [flags, mode] = info.u16s(32);
+    (flags & (ABSOLUTE | RELATIVE)).count_ones() == 1
+        && flags & (BYTES_IN_SECOND | PACKETS_IN_SECOND) != 0
+        && (1..=3).contains(&mode)
+}
+
+/// `struct xt_rateest_match_info`
+pub fn rateest(given: &Given<'_>) -> Lowering {
+    let info = given.info;
+    if !compares_rates(info) {
+        return Err("it compares nothing, or in no known way");
+    }
+    let [flags, mode] = info.u16s(32);
+    let order = match mode {
+        1 => Ordering::Equal,
+        2 => Ordering::Less,
+        _ => Ordering::Greater,
+    };
+    let has = move |flag| flags & flag != 0;
+    let given = [36, 44].map(|at| [info.u32(at), info.u32(at + 4)]);
+    Ok(vec![stateful(move |state| {
+        let rule = |state: &Arc<State>| RateRule {
+            order,
+            inverted: has(INVERT),
+            bytes: has(BYTES_IN_SECOND),
+            packets: has(PACKETS_IN_SECOND),
+            below: has(DELTA).then_some(given),
+            second: has(ABSOLUTE).then_some(given[1]),
+            state: state.clone(),
+        };
+        matches!(**state, State::Rates(_)).then(|| Extension::Rate(rule(state)))
+    })])
+}
+
+/// `struct xt_rateest_target_info`
+pub fn rateest_target(given: &Given<'_>) -> Lowering {
+    if !rate_parameters(given.info).are_valid() || given.info.text(0, RATE_NAME).is_none() {
+        return Err("it estimates in no known way");
+    }
+    Ok(vec![stateful(|state| {
+        matches!(**state, State::Rate(_)).then(|| Extension::CountRate(state.clone()))
+    })])
 }
 
 /// `struct xt_rateinfo`: how much of a second, in ten thousandths, a packet takes.

@@ -59,7 +59,11 @@ const fn target(
 }
 
 /// Those of IPv4 alone.
-pub const IPV4: &[Row] = &[matching("ah", 0..=0, 9, transport::ah)];
+pub const IPV4: &[Row] = &[
+    matching("ah", 0..=0, 9, transport::ah),
+    matching("osf", 0..=0, 48, outside::osf),
+    target("ECN", 0..=0, 3, change::ecn),
+];
 
 /// Those of IPv6 alone.
 pub const IPV6: &[Row] = &[
@@ -71,6 +75,10 @@ pub const IPV6: &[Row] = &[
     matching("ipv6header", 0..=0, 3, ipv6::ipv6header),
     matching("mh", 0..=0, 3, ipv6::mh),
     matching("rt", 0..=0, 277, ipv6::rt),
+    matching("srh", 0..=0, 10, ipv6::srh),
+    matching("srh", 1..=1, 108, ipv6::srh),
+    target("DNPT", 0..=0, 34, change::dnpt),
+    target("SNPT", 0..=0, 34, change::snpt),
 ];
 
 /// Those of IPv4 and IPv6, matches first.
@@ -88,6 +96,7 @@ pub const ALL: &[Row] = &[
     matching("conntrack", 2..=2, 154, connection::conntrack),
     matching("conntrack", 3..=3, 162, connection::conntrack),
     matching("cpu", 0..=0, 8, metadata::cpu),
+    matching("dccp", 0..=0, 15, transport::dccp),
     matching("devgroup", 0..=0, 20, metadata::devgroup),
     matching("dscp", 0..=0, 2, network::dscp),
     matching("ecn", 0..=0, 4, transport::ecn),
@@ -99,6 +108,7 @@ pub const ALL: &[Row] = &[
     matching("hl", 0..=0, 2, network::ttl),
     matching("icmp", 0..=0, 4, transport::icmp),
     matching("icmp6", 0..=0, 4, transport::icmp),
+    matching("ipcomp", 0..=0, 9, transport::ipcomp),
     matching("iprange", 1..=1, 65, network::iprange),
     matching("length", 0..=0, 5, network::length),
     matching("limit", 0..=0, 8, remembered::limit),
@@ -111,6 +121,7 @@ pub const ALL: &[Row] = &[
     matching("pkttype", 0..=0, 8, metadata::pkttype),
     matching("policy", 0..=0, 308, outside::policy),
     matching("quota", 0..=0, 16, metadata::quota),
+    matching("rateest", 0..=0, 52, remembered::rateest),
     matching("realm", 0..=0, 9, metadata::realm),
     matching("recent", 0..=0, 211, remembered::recent),
     matching("recent", 1..=1, 228, remembered::recent),
@@ -153,6 +164,7 @@ pub const ALL: &[Row] = &[
     target("NFQUEUE", 1..=1, 4, verdict::nfqueue),
     target("NFQUEUE", 2..=3, 6, verdict::nfqueue),
     target("NOTRACK", 0..=0, 0, change::notrack),
+    target("RATEEST", 0..=0, 18, remembered::rateest_target),
     target("REDIRECT", 0..=0, 20, nat::redirect),
     target("REJECT", 0..=0, 4, verdict::reject),
     target("SET", 0..=0, 64, ip_sets::target),

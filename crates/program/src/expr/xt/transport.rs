@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Matches of transport headers (`net/netfilter/xt_tcpudp.c`, `xt_sctp.c`, `xt_multiport.c`,
-//! `xt_esp.c`, `xt_tcpmss.c`, `xt_ecn.c`, `net/ipv4/netfilter/ip_tables.c`, `ipt_ah.c`).
+//! `xt_esp.c`, `xt_ipcomp.c`, `xt_dccp.c`, `xt_tcpmss.c`, `xt_ecn.c`,
+//! `net/ipv4/netfilter/ip_tables.c`, `ipt_ah.c`).
 //!
 //! That a packet is of the protocol is another expression of the rule, without which the kernel
 //! refuses it.
@@ -73,6 +74,33 @@ pub fn sctp(given: &Given<'_>) -> Lowering {
     }
     if flags & CHUNKS != 0 {
         parts.push(own(Extension::SctpChunks(chunks(info, inverted & CHUNKS != 0)?)));
+    }
+    Ok(parts)
+}
+
+/// `struct xt_dccp_info`
+pub fn dccp(given: &Given<'_>) -> Lowering {
+    const SOURCE: u16 = 1;
+    const DESTINATION: u16 = 2;
+    const TYPE: u16 = 4;
+    const OPTION: u16 = 8;
+    let info = given.info;
+    let ([flags, inverted], types) = (info.u16s(8), info.u16(12));
+    let mut parts = vec![header(12)];
+    for (flag, at, range) in [(SOURCE, 0, info.u16s(4)), (DESTINATION, 2, info.u16s(0))] {
+        if flags & flag != 0 {
+            parts.extend([transport(at, 2), range16(range, inverted & flag != 0)]);
+        }
+    }
+    if flags & TYPE != 0 {
+        // Between the bit of long sequence numbers and reserved ones.
+        let wanted = (0..16u8).filter(|kind| types & 1 << kind != 0).map(|kind| [[kind << 1]; 2]);
+        let is_wanted = in_ranges(wanted.collect(), inverted & TYPE != 0)?;
+        parts.extend([transport(8, 1), mask(&[0x1e]), is_wanted]);
+    }
+    if flags & OPTION != 0 {
+        let (kind, inverted) = (info.u8(14), inverted & OPTION != 0);
+        parts.push(own(Extension::DccpOption { kind, inverted }));
     }
     Ok(parts)
 }
@@ -160,6 +188,14 @@ pub fn esp(given: &Given<'_>) -> Lowering {
     let info = given.info;
     let spis = range32([info.u32(0), info.u32(4)], info.u8(8) & 1 != 0);
     Ok(vec![header(8), transport(0, 4), spis])
+}
+
+/// `struct xt_ipcomp`: compression parameter indexes, which are numbers of 16 bits in a packet.
+pub fn ipcomp(given: &Given<'_>) -> Lowering {
+    let (first, last) = (given.info.u32(0), given.info.u32(4).min(u16::MAX.into()));
+    let ends = [first, last].map(|index| (index as u16).to_be_bytes());
+    let within = if first > last { vec![] } else { vec![ends] };
+    Ok(vec![header(4), transport(2, 2), in_ranges(within, given.info.u8(8) & 1 != 0)?])
 }
 
 /// `struct ipt_ah`

@@ -12,8 +12,8 @@ use super::Reader;
 use super::commands::{Verb, handle, name};
 use super::{expr, flag, maybe_text, several, type_name};
 use crate::ast::cmd::{
-    ChainBlock, FlowtableBlock, HookSpec, New, ObjKind, ObjectBlock, ObjectSpec, PrioritySpec,
-    SetBlock, SetData, TableBlock, Target,
+    ChainBlock, ChainProgramSpec, FlowtableBlock, HookSpec, New, ObjKind, ObjectBlock, ObjectSpec,
+    PrioritySpec, SetBlock, SetData, TableBlock, Target,
 };
 use crate::ast::expr::{SetExprFlags, SymbolKind, VerdictExpr};
 use crate::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock};
@@ -112,6 +112,17 @@ impl Reader<'_> {
         };
         let mut block = ChainBlock { comment: comment(object), ..ChainBlock::default() };
         block.hook = self.hook(object)?;
+        if let Some(Value::Object(program)) = object.get("bpf") {
+            let Some(file) = maybe_text(program, "object") else {
+                return self.error("The program of a chain needs an object.");
+            };
+            block.program = Some(ChainProgramSpec {
+                object: file.into(),
+                section: maybe_text(program, "section").map(Into::into),
+                bytes: Arc::default(),
+                loc: Loc::NOWHERE,
+            });
+        }
         if let Some(policy) = maybe_text(object, "policy") {
             let verdict = match policy {
                 "accept" => VerdictExpr::Accept,

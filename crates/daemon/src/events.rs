@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What happens to connections, on its way from the workers to those who listen. A worker never
-//! waits: who is too slow misses events, and learns of which groups.
+//! What happens to connections and quotas, on its way from the workers to those who listen. A worker
+//! never waits: who is too slow misses events, and learns of which groups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -10,13 +10,22 @@ use std::time::Duration;
 
 use penstock_conntrack::{Connection, EventKind, Expectation, Observer};
 use penstock_nfnetlink::{ConnectionEvent, Notification};
+use penstock_program::State;
 
 /// Events that wait for one who listens.
 const WAITING: usize = 16 << 10;
 
-/// What happened, and the port id of the socket that caused it, 0 for none.
+/// What happened.
 #[derive(Debug)]
-struct Told(ConnectionEvent, u32);
+enum Told {
+    /// To a connection, and the port id of the socket that caused it, 0 for none.
+    Connection(ConnectionEvent, u32),
+    /// The quota with this state is used up.
+    UsedUp(Arc<State>),
+}
+
+/// Groups that hear of quotas: of objects, and of accounts.
+const OF_QUOTAS: [u32; 2] = [penstock_nfnetlink::GROUP, penstock_nfnetlink::ACCOUNT_GROUP];
 
 /// Somebody who listens, for those who tell.
 #[derive(Clone, Debug)]
@@ -62,9 +71,18 @@ impl Watcher {
     /// Tells of an event of a group, if that is wanted.
     fn tell(&self, group: u32, event: impl FnOnce() -> ConnectionEvent, port: u32) {
         if self.groups.load(Relaxed) & bit(group) != 0
-            && self.to.try_send(Told(event(), port)).is_err()
+            && self.to.try_send(Told::Connection(event(), port)).is_err()
         {
             self.missed.fetch_or(bit(group), Relaxed);
+        }
+    }
+
+    /// Tells that a quota is used up, if that is wanted: whose it is, who listens finds out.
+    pub(crate) fn tell_used_up(&self, state: &Arc<State>) {
+        let of_quotas = OF_QUOTAS.map(bit).into_iter().fold(0, |all, group| all | group);
+        let wanted = self.groups.load(Relaxed) & of_quotas;
+        if wanted != 0 && self.to.try_send(Told::UsedUp(state.clone())).is_err() {
+            self.missed.fetch_or(wanted, Relaxed);
         }
     }
 
@@ -75,7 +93,8 @@ impl Watcher {
 }
 
 impl Heard {
-    /// Waits for events, and takes those that are there, up to so many bytes.
+    /// Waits for events, and takes those that are there, up to so many bytes. `used_up` tells of a
+    /// quota, if it is still there.
     ///
     /// # Errors
     /// None comes in that time, or nobody tells any more.
@@ -83,19 +102,28 @@ impl Heard {
         &self,
         time: Duration,
         bytes: usize,
+        used_up: impl Fn(&Arc<State>) -> Option<Notification>,
     ) -> Result<Vec<Notification>, RecvTimeoutError> {
-        let notification = |Told(event, port)| penstock_nfnetlink::notification(&event, port);
-        let first = notification(self.from.recv_timeout(time)?);
-        let mut left = bytes.saturating_sub(first.datagram.len());
-        let mut all = vec![first];
-        while left > 0
-            && let Ok(told) = self.from.try_recv()
-        {
-            let next = notification(told);
-            left = left.saturating_sub(next.datagram.len());
-            all.push(next);
+        let notification = |told| match told {
+            Told::Connection(event, port) => Some(penstock_nfnetlink::notification(&event, port)),
+            Told::UsedUp(state) => used_up(&state),
+        };
+        let mut all = Vec::new();
+        let mut left = bytes;
+        let mut told = self.from.recv_timeout(time)?;
+        loop {
+            if let Some(next) = notification(told) {
+                left = left.saturating_sub(next.datagram.len());
+                all.push(next);
+            }
+            if left == 0 {
+                return Ok(all);
+            }
+            match self.from.try_recv() {
+                Ok(next) => told = next,
+                Err(_) => return Ok(all),
+            }
         }
-        Ok(all)
     }
 
     /// The groups of which something was missed since this was asked for the last time.

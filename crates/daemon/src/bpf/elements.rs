@@ -4,8 +4,9 @@
 //! bytes in hexadecimal. A record of a ring has `-` in place of a key.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
-use super::Loading;
+use penstock_ebpfvm::Instance;
 
 /// Bytes from hexadecimal digits.
 fn bytes(word: &str) -> Option<Vec<u8>> {
@@ -25,19 +26,17 @@ fn hexadecimal(bytes: &[u8]) -> String {
     text
 }
 
-/// Maps by name: the number of the object, and in its machine.
-fn named(objects: &[Loading]) -> impl Iterator<Item = (&str, usize, u32)> {
-    objects.iter().enumerate().flat_map(|(which, object)| {
-        let maps = object.object.maps.iter().zip(&object.loaded.maps);
-        maps.filter_map(move |(map, made)| {
-            let spec = map.spec.as_ref().ok()?;
-            Some((spec.name.as_str(), which, (*made)?))
-        })
-    })
+/// Maps by name: their object, and their number in its machine.
+fn named(objects: &[Arc<Instance>]) -> impl Iterator<Item = (&str, &Arc<Instance>, u32)> {
+    objects.iter().flat_map(|object| object.maps().map(move |(name, map)| (name, object, map)))
 }
 
-/// Sets elements. The error is a sentence without the name of the file.
-pub(super) fn set(text: &str, objects: &mut [Loading]) -> Result<(), String> {
+/// Sets elements of maps. The error is a sentence without the name of the file.
+///
+/// # Errors
+/// A line that is none of a map, a key and a value, a map that is not there, or an element that it
+/// does not take.
+pub fn set_elements(text: &str, objects: &[Arc<Instance>]) -> Result<(), String> {
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.split('#').next().unwrap_or("");
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -48,16 +47,16 @@ pub(super) fn set(text: &str, objects: &mut [Loading]) -> Result<(), String> {
             return Err(format!("line {number}: not a map, a key and a value"));
         };
         let mut found = named(objects).filter(|(map, ..)| *map == name);
-        let (which, map) = match (found.next(), found.next()) {
-            (Some((_, which, map)), None) => (which, map),
+        let (object, map) = match (found.next(), found.next()) {
+            (Some((_, object, map)), None) => (object, map),
             (None, _) => return Err(format!("line {number}: no program has a map {name}")),
             _ => return Err(format!("line {number}: several objects have a map {name}")),
         };
-        drop(found);
         let digits =
             |word| bytes(word).ok_or_else(|| format!("line {number}: `{word}` is not hexadecimal"));
         let (key, value) = (digits(key)?, digits(value)?);
-        let Some(map) = objects[which].machine.map_mut(map) else { continue };
+        let mut machine = object.lock();
+        let Some(map) = machine.map_mut(map) else { continue };
         let (key_len, value_len) = (map.spec().key as usize, map.spec().value as usize);
         if (key.len(), value.len()) != (key_len, value_len) {
             return Err(format!(
@@ -72,18 +71,21 @@ pub(super) fn set(text: &str, objects: &mut [Loading]) -> Result<(), String> {
     Ok(())
 }
 
-/// All elements; records of rings are taken out.
-pub(super) fn text(objects: &mut [Loading]) -> String {
-    let maps: Vec<(String, usize, u32)> =
-        named(objects).map(|(name, which, map)| (name.to_owned(), which, map)).collect();
-    let several = objects.len() > 1;
+/// All elements of maps, sorted; records of rings are taken out. `only` leaves out maps with other
+/// names.
+pub fn elements(objects: &[Arc<Instance>], only: Option<&str>) -> String {
+    let several = objects.len() > 1 && only.is_none();
     let (mut text, mut last) = (String::new(), None);
-    for (name, which, number) in maps {
-        if several && last != Some(which) {
-            let _ = writeln!(text, "# {}", objects[which].file.display());
-            last = Some(which);
+    for (name, object, number) in named(objects) {
+        if only.is_some_and(|only| only != name) {
+            continue;
         }
-        let Some(map) = objects[which].machine.map_mut(number) else { continue };
+        if several && last != Some(Arc::as_ptr(object)) {
+            let _ = writeln!(text, "# {}", object.file());
+            last = Some(Arc::as_ptr(object));
+        }
+        let mut machine = object.lock();
+        let Some(map) = machine.map_mut(number) else { continue };
         let mut lines: Vec<String> = map
             .elements()
             .map(|(key, value)| format!("{name} {} {}", hexadecimal(&key), hexadecimal(value)))
@@ -92,6 +94,7 @@ pub(super) fn text(objects: &mut [Loading]) -> String {
         while let Some(record) = map.take_record() {
             lines.push(format!("{name} - {}", hexadecimal(&record)));
         }
+        drop(machine);
         for line in lines {
             let _ = writeln!(text, "{line}");
         }
