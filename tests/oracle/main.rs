@@ -211,7 +211,11 @@ fn chosen(words: &[String], version: &str) -> (Vec<Scenario>, Option<Duration>) 
 fn with_events(scenario: Scenario) -> Scenario {
     let of_connections =
         ["random_ct_", "random_helpers_"].iter().any(|kind| scenario.name.starts_with(kind));
-    if of_connections && scenario.frames.len() % 2 == 0 { scenario.events() } else { scenario }
+    if of_connections && scenario.frames.len().is_multiple_of(2) {
+        scenario.events()
+    } else {
+        scenario
+    }
 }
 
 /// A scenario of flows without what kernels and this program do differently on purpose
