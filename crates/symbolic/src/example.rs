@@ -913,7 +913,7 @@ impl Run<'_, '_> {
             Op::Socket { key, level, dst } => {
                 asked(format!("socket {key:?} {level}"), *dst, key.width())
             }
-            Op::Osf { ttl, version, dst } => asked(format!("osf {ttl} {version}"), *dst, 16),
+            Op::Osf { ttl, version, dst, .. } => asked(format!("osf {ttl} {version}"), *dst, 16),
             Op::Xfrm { key, out, spnum, dst } => {
                 asked(format!("ipsec {key:?} {out} {spnum}"), *dst, key.width())
             }

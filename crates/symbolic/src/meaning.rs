@@ -274,7 +274,7 @@ impl Meaning<'_> {
             Op::Socket { key, level, dst } => {
                 self.ask(format!("socket {key:?} {level}"), *dst, key.width(), live)
             }
-            Op::Osf { ttl, version, dst } => {
+            Op::Osf { ttl, version, dst, .. } => {
                 self.ask(format!("osf {ttl} {version}"), *dst, 16, live)
             }
             Op::Xfrm { key, out, spnum, dst } => {

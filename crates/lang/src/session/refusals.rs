@@ -72,7 +72,10 @@ pub(super) fn diagnostic(
     match near {
         Some(near) => Diagnostic::error(loc, format!("{text}; did you mean {near}?")),
         None => {
-            let why = e.detail.as_deref().unwrap_or(text);
+            // The kernel knows no programs of chains, and so has no word for what is wrong.
+            let own =
+                e.detail.as_deref().filter(|_| matches!(e.blame, Blame::Program | Blame::Chain));
+            let why = own.unwrap_or(text);
             Diagnostic::error(loc, format!("Could not process rule: {why}"))
         }
     }
