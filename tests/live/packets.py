@@ -21,6 +21,7 @@ for label, request in [
     ("unknown flag", message(CONFIG, 7, be32(5, 32), be32(4, 32))),
     ("fail open", message(CONFIG, 7, be32(5, 1), be32(4, 1))),
     ("users", message(CONFIG, 7, be32(5, 8), be32(4, 8))),
+    ("security contexts", message(CONFIG, 7, be32(5, 16), be32(4, 16))),
     ("length", message(CONFIG, 7, be32(3, 10))),
     ("no packet", message(VERDICT, 7, verdict(1, 1))),
     ("no header", message(VERDICT, 7)),

@@ -18,7 +18,8 @@ use crate::control::{TableCall, kinds};
 /// Events that wait for one who listens.
 const WAITING: usize = 16 << 10;
 
-/// What happened.
+/// What happened. Events of connections are many, and cost no memory of their own.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug)]
 enum Told {
     /// To a connection, and the port id of the socket that caused it, 0 for none.

@@ -49,6 +49,7 @@ const FAIL_OPEN: u32 = 1;
 const CONNTRACK: u32 = 2;
 const GSO: u32 = 4;
 const UID_GID: u32 = 8;
+const SECCTX: u32 = 16;
 /// `NFULNL_CFG_F_*`
 const SEQ: u16 = 1;
 const SEQ_GLOBAL: u16 = 2;
@@ -247,7 +248,8 @@ impl PacketListeners {
         asked: &QueueConfig,
     ) -> Result<(), Errno> {
         // A forwarded packet has no user in the kernel, and sockets of the host's are not known.
-        let known = FAIL_OPEN | CONNTRACK | GSO | UID_GID;
+        // Without a security module there are no contexts, either.
+        let known = FAIL_OPEN | CONNTRACK | GSO | UID_GID | SECCTX;
         if asked.flags.is_some_and(|(flags, mask)| flags & (mask | !0x1f) & !known != 0) {
             return Err(Errno::Eopnotsupp);
         }

@@ -311,11 +311,8 @@ impl Coming {
                 };
                 (Kind::Rule(chain.clone()), family, table, flags)
             }
-            Change::AddSet { family, table, mode, set } => {
-                let there = set_of(working, *family, table, &set.name).is_some();
-                let kind = if there { Kind::Nothing } else { Kind::Set };
-                (kind, family, table, created(mode))
-            }
+            // Of a set that is there already, too.
+            Change::AddSet { family, table, mode, .. } => (Kind::Set, family, table, created(mode)),
             Change::AddElements { family, table, set, elements, .. } => {
                 let mut elements: Vec<_> = elements.clone().into_elements().collect();
                 if let Some((_, set)) = set_of(working, *family, table, set) {

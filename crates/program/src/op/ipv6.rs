@@ -4,6 +4,8 @@
 
 use std::cmp::Ordering;
 
+use super::Masked;
+
 /// What is asked of the headers of an IPv6 packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ipv6Match {
@@ -110,7 +112,7 @@ pub struct SegmentsMatch {
     /// The tag as it is in the header.
     pub tag: Option<([u8; 2], bool)>,
     /// A segment, and the address and mask that it is compared with.
-    pub addresses: Box<[(Segment, [u8; 16], [u8; 16], bool)]>,
+    pub addresses: Box<[(Segment, Masked, bool)]>,
 }
 
 /// A number of a segment routing header.

@@ -9,7 +9,7 @@ use penstock_wire::{ethernet, ipv6, protocol};
 
 use super::{HOTDROP, Step};
 use crate::op::{
-    FragmentMatch, Ipv6Match, Number, OptionsMatch, RoutingMatch, Segment, SegmentField,
+    FragmentMatch, Ipv6Match, Masked, Number, OptionsMatch, RoutingMatch, Segment, SegmentField,
     SegmentsMatch, Within,
 };
 
@@ -177,7 +177,7 @@ fn segments(network: &[u8], asked: &SegmentsMatch) -> Option<bool> {
     if asked.tag.is_some_and(|(wanted, inverted)| (tag == wanted) == inverted) {
         return Some(false);
     }
-    for (segment, wanted, mask, inverted) in &asked.addresses {
+    for (segment, Masked { address, mask }, inverted) in &asked.addresses {
         let number = match segment {
             Segment::Previous if left == last => return Some(false),
             Segment::Previous => usize::from(left) + 1,
@@ -189,7 +189,7 @@ fn segments(network: &[u8], asked: &SegmentsMatch) -> Option<bool> {
         };
         // It may lie behind the header, as in the kernel.
         let own = rest.get(HEADER + ADDRESS * number..)?.first_chunk::<ADDRESS>()?;
-        let same = own.iter().zip(mask).zip(wanted).all(|((own, mask), want)| own & mask == *want);
+        let same = own.iter().zip(mask).zip(address).all(|((own, mask), want)| own & mask == *want);
         if same == *inverted {
             return Some(false);
         }

@@ -7,8 +7,8 @@ use std::cmp::Ordering;
 use super::part::own;
 use super::{Given, Lowering};
 use crate::op::{
-    Extension, FragmentMatch, Ipv6Match, Number, OptionsMatch, RoutingMatch, Segment, SegmentField,
-    SegmentsMatch, Within,
+    Extension, FragmentMatch, Ipv6Match, Masked, Number, OptionsMatch, RoutingMatch, Segment,
+    SegmentField, SegmentsMatch, Within,
 };
 use penstock_wire::protocol;
 
@@ -132,7 +132,8 @@ pub fn srh(given: &Given<'_>) -> Lowering {
         if given.rev > 0
             && let Some(not) = asked(flag)
         {
-            addresses.push((segment, info.bytes(address), info.bytes(mask), not));
+            let masked = Masked { address: info.bytes(address), mask: info.bytes(mask) };
+            addresses.push((segment, masked, not));
         }
     }
     part(Ipv6Match::Segments(SegmentsMatch {
