@@ -29,11 +29,16 @@ fn agent(scratch: &Scratch) -> Agent {
     let mut command = penstock();
     command.args(["exec", "--state"]).arg(scratch.state()).arg("--listen").arg(&socket);
     let agent = Agent(command.stdout(Stdio::null()).spawn().expect("penstock can be run"));
-    let end = Instant::now() + Duration::from_secs(20);
-    while !socket.exists() && Instant::now() < end {
+    appears(&socket);
+    agent
+}
+
+/// Waits until a file is there.
+fn appears(file: &Path) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !file.exists() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
     }
-    agent
 }
 
 /// Runs a script as a container in a network namespace of its own.
@@ -74,12 +79,13 @@ fn containers_are_answered_from_a_file() {
     let said = contained(&scratch, "nft add rule inet t c counter; nft list ruleset");
     assert!(said.stdout.contains("counter packets 0 bytes 0"), "{}{}", said.stdout, said.stderr);
     // A container goes on without its agent.
-    let waits = "nft list tables; until test -e $0.go; do sleep 0.1; done; nft list tables";
+    let waits = "nft list tables; touch $0.begun; until test -e $0.go; do sleep 0.1; done; \
+                 nft list tables";
     let name = socket.to_string_lossy().into_owned();
     let mut command = Command::new("unshare");
     command.args(["--net", "python3", RUNTIME, PROFILE, &name, "sh", "-c", waits, &name]);
     let container = command.stdout(Stdio::piped()).spawn().expect("unshare can be run");
-    std::thread::sleep(Duration::from_secs(1));
+    appears(&scratch.file("socket.begun"));
     drop(agent);
     std::fs::write(scratch.file("socket.go"), "").expect("a file can be made");
     let said = container.wait_with_output().expect("it ends");
