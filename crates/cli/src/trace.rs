@@ -11,6 +11,7 @@ pub mod told;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -26,7 +27,6 @@ use crate::dataplane::NONE;
 use crate::input::{Captures, Entering, Entry, InputPort, Inputs, Source};
 use crate::net;
 use crate::rules::NetNames;
-use crate::setup::Setup;
 use crate::tracer::Tracer;
 use fields::Fields;
 use options::{Asked, Wanted};
@@ -95,13 +95,13 @@ fn trace(asked: &Asked) -> Result<(Outcome, String), String> {
     let mut told = Told::new(tracer.with_origins());
     match wanted {
         Wanted::Match { source, text } => {
-            let mut entering = described(source, text, setup, &names, start)?;
+            let mut entering = described(source, text, setup.net(), &names, start)?;
             if let Some(pretended) = pretended {
                 let is_frame = entering.link == LinkType::Ethernet;
                 // The first packet of a connection has SYN, others do not.
                 if !text.contains("tcp flags") && pretended::is_tcp(&entering.bytes, is_frame) {
                     let text = format!("{text} tcp flags == ack");
-                    entering = described(source, &text, setup, &names, start)?;
+                    entering = described(source, &text, setup.net(), &names, start)?;
                 }
                 let dump = pretended.dump(&entering.bytes, is_frame)?;
                 let loaded = path.conntrack_mut().load(&dump, start);
@@ -128,16 +128,16 @@ fn live_ruleset() -> Result<Ruleset, String> {
     Ruleset::from_saved(&bytes).map_err(|e| format!("Error: the running dataplane: {}", e.what))
 }
 
-/// The packet that a text describes.
+/// The packet that a text describes, in a network read from `file`.
 pub fn described(
     source: &Source,
     text: &str,
-    setup: &Setup,
+    file: &Path,
     names: &NetNames<'_>,
     time: u64,
 ) -> Result<Entering<'static>, String> {
     let net = names.net();
-    let port = InputPort::of(source, net, setup.net())?;
+    let port = InputPort::of(source, net, file)?;
     let fields = Fields::parse(text, names)?;
     let (link, bytes) = match port {
         InputPort::Host => (LinkType::Raw, frame::ip(&fields)?),
