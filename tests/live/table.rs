@@ -14,7 +14,7 @@ fn connect(net: &Net) {
            }
            chain n {
              type nat hook prerouting priority dstnat
-             ip daddr 198.19.0.1 udp dport 99 dnat ip to 198.18.1.2:54
+             ip daddr 198.19.0.1 udp dport 99 dnat ip to 198.18.1.2:55
            }
          }",
     );
@@ -53,7 +53,7 @@ fn connections_are_listed_as_conntrack_lists_them() {
         ("-f ipv6", 1),
         ("-s 198.18.0.2", 4),
         ("-d 198.19.0.0/24", 1),
-        ("-r 198.18.1.2 -p udp --reply-port-src 54", 2),
+        ("-r 198.18.1.2 -p udp --reply-port-src 54", 1),
         ("-m 0x11", 1),
         ("-m 0x10/0x10", 1),
         ("-g -p udp", 1),

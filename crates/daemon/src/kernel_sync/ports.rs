@@ -95,7 +95,7 @@ impl KernelSync {
             };
             if let Err(e) = added {
                 for at in (before..self.ports.len()).rev() {
-                    self.remove(at).unwrap_or_else(|e| log(e));
+                    self.remove(at).unwrap_or_else(log);
                 }
                 return Err(e);
             }
@@ -190,7 +190,7 @@ impl KernelSync {
     pub(super) fn drop_gone(&mut self) {
         let gone = |port: &Followed| port.gone && matches!(port.origin, Origin::Pattern(_));
         while let Some(at) = self.ports.iter().position(gone) {
-            self.remove(at).unwrap_or_else(|e| log(e));
+            self.remove(at).unwrap_or_else(log);
         }
     }
 
@@ -204,7 +204,7 @@ impl KernelSync {
         let (link, opened, followed) = match self.open(wish.driver, &taken, &tap) {
             Ok(opened) => opened,
             Err(e) => {
-                self.return_device(&taken).unwrap_or_else(|e| log(e));
+                self.return_device(&taken).unwrap_or_else(log);
                 drop(tap);
                 self.guardian.returned(taken.tap);
                 self.write_down();
