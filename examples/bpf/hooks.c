@@ -16,7 +16,8 @@
 #define __type(name, type) type *name
 
 static void *(*map_lookup)(void *map, const void *key) = (void *)BPF_FUNC_map_lookup_elem;
-extern int bpf_dynptr_from_skb(void *skb, __u64 flags, struct bpf_dynptr *to) SEC(".ksyms");
+extern int bpf_dynptr_from_skb(struct __sk_buff *skb, __u64 flags,
+			       struct bpf_dynptr *to) SEC(".ksyms");
 extern void *bpf_dynptr_slice(const struct bpf_dynptr *of, __u32 at, void *buffer,
 			      __u32 len) SEC(".ksyms");
 
@@ -58,7 +59,7 @@ int judge(struct bpf_nf_ctx *context)
 
 	if (count)
 		__sync_fetch_and_add(count, 1);
-	if (bpf_dynptr_from_skb(context->skb, 0, &packet))
+	if (bpf_dynptr_from_skb((void *)context->skb, 0, &packet))
 		return 1;
 	ip = bpf_dynptr_slice(&packet, 0, &ip_buffer, sizeof(ip_buffer));
 	if (!ip || ip->version != 4 || ip->protocol != IPPROTO_UDP)

@@ -91,7 +91,8 @@ fn containers_are_answered_from_a_file() {
 
 #[test]
 fn a_command_line_with_both_or_none_is_refused() {
-    for arguments in [&["exec", "--listen", "s", "nft"][..], &["exec"], &["shell", "--listen", "s"]] {
+    for arguments in [&["exec", "--listen", "s", "nft"][..], &["exec"], &["shell", "--listen", "s"]]
+    {
         assert_eq!(left(penstock().args(arguments)).status, Some(2), "{arguments:?}");
     }
 }

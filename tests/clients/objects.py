@@ -139,6 +139,7 @@ def timeouts(link):
     ask("no message", 7, 0)
 
 
-link = Netlink()
-accounts(link)
-timeouts(link)
+if __name__ == "__main__":
+    link = Netlink()
+    accounts(link)
+    timeouts(link)

@@ -18,6 +18,29 @@ fn messages_are_answered_as_by_the_kernel() {
     }
 }
 
+/// What a script of messages prints, which is the same on both sides.
+fn script(name: &str) -> Option<String> {
+    if !has("python3") {
+        return None;
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients").join(name);
+    both(&format!("python3 {}", path.display())).map(|all| all.stdout)
+}
+
+#[test]
+fn what_nft_does_not_send_is_kept_as_by_the_kernel() {
+    if let Some(said) = script("unusual.py") {
+        assert!(said.contains("objects that limit connections"), "{said}");
+    }
+}
+
+#[test]
+fn fingerprints_are_added_and_removed_as_in_the_kernel() {
+    if let Some(said) = script("fingerprints.py") {
+        assert!(said.contains("message 2"), "{said}");
+    }
+}
+
 #[test]
 fn accounts_are_made_listed_reset_and_removed() {
     if !has("nfacct") {

@@ -25,6 +25,19 @@ def message(kind, flags, sequence, family, body, resource=0):
     return struct.pack("=IHHII", 20 + len(body), kind, flags | 1, sequence, 0) + head + body
 
 
+def without_handles(number, body):
+    """Batches that are refused use up handles in the kernel."""
+    left_out = {NEWRULE: (3, 6), NEWOBJ: (6,)}.get(number, ())
+    kept = b""
+    while len(body) >= 4:
+        length, kind = struct.unpack_from("=HH", body)
+        whole = (length + 3) & ~3
+        if kind not in left_out:
+            kept += body[:whole]
+        body = body[whole:]
+    return kept
+
+
 class Netlink:
     def __init__(self):
         self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
@@ -66,7 +79,7 @@ class Netlink:
                 return
             if kind == 3:
                 return
-            print("  %#x %s" % (kind, body[4:].hex()))
+            print("  %#x %s" % (kind, without_handles(kind & 0xFF, body[4:]).hex()))
 
 
 def expressions(*all):

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
+use crate::frame::checksum;
 use crate::scenario::Scenario;
 
 /// First name that is given.
@@ -83,6 +84,45 @@ impl<'a> Names<'a> {
             let next = FIRST_NAME + self.names.len() as u16;
             *self.names.entry(port).or_insert(next)
         });
+        self.name_text(frame, link);
+    }
+
+    /// Puts names into the text of a segment or datagram, where they are no longer than the ports.
+    fn name_text(&self, frame: &mut [u8], link: usize) {
+        let Some((protocol, at)) = network_header(frame, link).and_then(|at| transport(frame, at))
+        else {
+            return;
+        };
+        let (check, header) = match protocol {
+            6 if frame.len() > at + 20 => (at + 16, usize::from(frame[at + 12] >> 4) * 4),
+            17 if frame.len() > at + 8 && word(frame, at + 6) != 0 => (at + 6, 8),
+            _ => return,
+        };
+        let Some(text) = frame.get_mut(at + header..) else { return };
+        let before = !checksum(0, text);
+        for (port, name) in &self.names {
+            let (port, name) = (port.to_string(), name.to_string());
+            let mut from = 0;
+            while let Some(found) =
+                text[from..].windows(port.len()).position(|w| *w == *port.as_bytes())
+            {
+                let here = from + found;
+                from = here + port.len();
+                let is_digit = |at: Option<usize>| {
+                    at.and_then(|at| text.get(at)).is_some_and(u8::is_ascii_digit)
+                };
+                if name.len() == port.len()
+                    && !is_digit(here.checked_sub(1))
+                    && !is_digit(Some(from))
+                {
+                    text[here..from].copy_from_slice(name.as_bytes());
+                }
+            }
+        }
+        let after = !checksum(0, text);
+        if before != after {
+            correct(frame, check, before, after);
+        }
     }
 }
 

@@ -152,6 +152,9 @@ fn named(outcome: &Outcome, ports: &Ports) -> Outcome {
     for line in outcome.connections.iter_mut().flatten() {
         *line = names.name_connection(line);
     }
+    for line in outcome.told.get_mut("events").into_iter().flatten() {
+        *line = names.name_connection(line);
+    }
     outcome
 }
 

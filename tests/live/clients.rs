@@ -44,6 +44,26 @@ const RULES: &str = "table inet t {
 ";
 
 #[test]
+fn a_line_after_an_unconfirmed_change_is_not_lost() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    net.nft("table ip kept { }");
+    let lines = "(echo add table ip gone; sleep 2.5; echo list tables; sleep 0.5)";
+    let (_, said) = net.run(&net.r, &format!("{lines} | $PENSTOCK nft -i --timeout 1s"));
+    assert!(said.contains("The change is taken back."), "{said}");
+    assert!(said.starts_with("table ip kept\n"), "{said}");
+    // A change that another client confirms is settled, and what follows is a command.
+    let lines = "(echo add table ip more; sleep 2; echo list tables; sleep 0.5)";
+    let r = net.r.clone();
+    let client =
+        net.spawn_reading(&r, &format!("sh -c '{lines} | $PENSTOCK nft -i --timeout 20s'"));
+    net.until("it waits", |net| net.ok(&net.r, "$PENSTOCK show").contains("is taken back in"));
+    net.ok(&net.r, "$PENSTOCK confirm");
+    let said = client.wait();
+    assert!(said.ends_with("table ip kept\ntable ip more\n"), "{said}");
+}
+
+#[test]
 fn nft_sees_and_changes_what_packets_meet() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("nft") {
@@ -282,6 +302,9 @@ const CHANGES: &[&str] = &[
     "rename chain inet t d e",
     "flush chain inet t c",
     "flush set inet t s",
+    "add counter inet t n; add table inet t; add quota inet t q { over 1 mbytes }",
+    "add quota inet t q { over 2 mbytes }; add set inet t s { type ipv4_addr; flags interval; }",
+    "add limit inet t l { rate 4/second }; add limit inet t l { rate 4/second }",
     "add element inet t s { 198.18.0.0/24, 198.18.3.1 }",
     "delete element inet t s { 198.18.3.1 }",
     "delete map inet t m",
@@ -331,6 +354,109 @@ fn a_monitor_hears_of_changes_of_all_in_the_kernels_order() {
         assert_eq!(ours, kernels.trim_start_matches('\0'), "{own}");
     }
     on_kernel.stop();
+}
+
+#[test]
+fn quotas_that_are_used_up_are_told_as_by_the_kernel() {
+    const RULES: &str = "table ip q {
+        quota few { over 80 bytes; }
+        chain f { type filter hook forward priority -5; icmp type echo-request quota name few; }
+    }";
+    let Some(mut net) = Net::new() else { return };
+    if !["python3", "nfacct", "iptables-nft"].into_iter().all(|program| net.has(program)) {
+        return;
+    }
+    let listener = net.directory.join("quotas.py");
+    std::fs::write(&listener, include_str!("quotas.py")).unwrap();
+    let (rules, file) = (net.directory.join("quotas.nft"), net.directory.join("quotas"));
+    std::fs::write(&rules, RULES).unwrap();
+    let story = |net: &Net, exec: &str| {
+        let ok = |line: &str| net.ok(&net.r, &format!("{exec} {line}"));
+        ok(&format!("nft -f {}", rules.display()));
+        ok("nfacct add two packet 2");
+        ok("iptables-nft -A FORWARD -p icmp -m nfacct --nfacct-name two");
+        let line = format!("{exec} python3 {}", listener.display());
+        let listening = net.spawn_in_file(&net.r, &line, &file);
+        let said = || std::fs::read_to_string(&file).unwrap_or_default();
+        net.until("it listens", |_| said().contains("listens"));
+        // The dataplane hears of groups a moment later.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        net.ok(&net.a, "ping -c 1 -W 5 198.18.1.2");
+        net.until("both are told", |_| said().lines().count() >= 3);
+        listening.stop();
+        ok("nft flush ruleset");
+        ok("nfacct flush");
+        let mut lines: Vec<_> = said().lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let kernels = story(&net, "");
+    net.up("r0 r1");
+    assert_eq!(story(&net, "$PENSTOCK exec --"), kernels);
+}
+
+#[test]
+fn rules_choose_events_of_connections_as_in_the_kernel() {
+    const ECHO: &str = "
+import socket, sys, threading
+def echo(port):
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(('198.18.1.2', port))
+    while True:
+        data, to = sock.recvfrom(99)
+        sock.sendto(data, to)
+for port in range(6, 10):
+    threading.Thread(target=echo, args=(port,)).start()
+";
+    const ASK: &str = "
+import socket
+for port in (6, 7, 8, 9, 6):
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.settimeout(1)
+    sock.bind(('198.18.0.2', 0 if port == 6 else 4000 + port))
+    for _ in range(3):
+        sock.sendto(b'x', ('198.18.1.2', port))
+        sock.recv(9)
+";
+    let Some(mut net) = Net::new() else { return };
+    if !["python3", "conntrack", "iptables-nft"].into_iter().all(|program| net.has(program)) {
+        return;
+    }
+    let (echo, ask) = (net.directory.join("echo.py"), net.directory.join("ask.py"));
+    std::fs::write(&echo, ECHO).unwrap();
+    std::fs::write(&ask, ASK).unwrap();
+    let server = net.spawn_reading(&net.b, &format!("python3 {}", echo.display()));
+    let story = |net: &Net, exec: &str, number: u32| {
+        let file = net.directory.join(format!("events{number}"));
+        // The kernel ignores what rules choose before anybody listens.
+        let listening = net.spawn_in_file(&net.r, &format!("{exec} conntrack -E -p udp"), &file);
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        for (port, events) in
+            [(7, "--ctevents new"), (8, "--ctevents reply"), (9, "--expevents new")]
+        {
+            let rule = format!("-A PREROUTING -p udp --dport {port} -j CT {events}");
+            net.ok(&net.r, &format!("{exec} iptables-nft -t raw {rule}"));
+        }
+        net.ok(&net.r, &format!("{exec} iptables-nft -A FORWARD -m conntrack --ctstate NEW"));
+        net.ok(&net.a, &format!("python3 {}", ask.display()));
+        let said = || std::fs::read_to_string(&file).unwrap_or_default();
+        // The last one asked has two events.
+        let is_over = |said: &str| said.matches("dport=6 ").count() >= 4;
+        net.until("all is told", |_| is_over(&said()));
+        listening.stop();
+        net.ok(&net.r, &format!("{exec} nft flush ruleset"));
+        let what = |line: &str| {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let port = words.iter().find(|word| word.starts_with("dport=")).copied();
+            format!("{} {}", words[0], port.unwrap_or_default())
+        };
+        said().lines().map(what).collect::<Vec<_>>()
+    };
+    let kernels = story(&net, "", 1);
+    assert_eq!(kernels.len(), 6, "{kernels:?}");
+    net.up("r0 r1");
+    assert_eq!(story(&net, "$PENSTOCK exec --", 2), kernels);
+    server.stop();
 }
 
 #[test]

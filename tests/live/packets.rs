@@ -123,6 +123,28 @@ fn programs_are_told_the_ports_of_packets_on_bridges_as_by_the_kernel() {
     assert!(places.is_sorted() && !places.contains(&None), "{ours}");
 }
 
+#[test]
+fn verdicts_change_connections_and_logs_tell_of_them() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") || !net.has("conntrack") {
+        return;
+    }
+    let (_receiver, _) = ends(&mut net);
+    let program = concat!(include_str!("nfnl.py"), include_str!("verdicts.py"));
+    let program = file(&net, "verdicts.py", program);
+    net.up("r0 r1");
+    net.nft(
+        "table ip t { chain f { type filter hook forward priority 0; \
+         udp dport 5000 ct mark 0 queue to 3; ct mark 0x17 log group 5; }; }",
+    );
+    let said = net.ok(&net.r, &format!("$PENSTOCK exec -- python3 {program}"));
+    for line in ["queued with a connection True", "verdict Success", "logged with mark 23"] {
+        assert!(said.lines().any(|l| l == line), "{said}");
+    }
+    let listed = net.ok(&net.r, "$PENSTOCK exec -- conntrack -L -p udp --dport 5000");
+    assert!(listed.contains("mark=23"), "{listed}");
+}
+
 /// The queue's reader, if it can be made.
 fn reader(net: &Net) -> Option<String> {
     let source = file(net, "queue.c", include_str!("queue.c"));

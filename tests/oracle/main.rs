@@ -184,8 +184,9 @@ fn chosen(words: &[String], version: &str) -> (Vec<Scenario>, Option<Duration>) 
     // what they are about (docs/testing.md).
     let named = |kind: &&Kind| !words.is_empty() || kind.names.contains(&"random_flow_");
     let kinds = random::KINDS.iter().filter(named);
-    chosen
-        .extend(of_chance(kinds, words, seed, shared).map(reference::fit).map(fit_for_flowtables));
+    let of_tests_kernel =
+        of_chance(kinds, words, seed, shared).map(reference::fit).map(with_events);
+    chosen.extend(of_tests_kernel.map(fit_for_flowtables));
     chosen.extend(of_chance(&generators::KINDS, words, seed, shared).map(fit_for_flowtables));
     // One that is asked for by its whole name is compared nevertheless.
     chosen.retain(|s| match reference::other(&s.name).filter(|_| !words.contains(&s.name)) {
@@ -203,6 +204,14 @@ fn chosen(words: &[String], version: &str) -> (Vec<Scenario>, Option<Duration>) 
         }
     }
     (chosen, usual.then_some(MOST))
+}
+
+/// A random scenario of tests/kernel with a listener to the events of connections, every other time
+/// where connections are what it is about.
+fn with_events(scenario: Scenario) -> Scenario {
+    let of_connections =
+        ["random_ct_", "random_helpers_"].iter().any(|kind| scenario.name.starts_with(kind));
+    if of_connections && scenario.frames.len() % 2 == 0 { scenario.events() } else { scenario }
 }
 
 /// A scenario of flows without what kernels and this program do differently on purpose

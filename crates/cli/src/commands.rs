@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, capture, completion, confirm, down, draw, exec, monitor, net, nft, run, show, test, top,
-    trace, translate, up, web,
+    bench, bpf, capture, check, completion, confirm, down, draw, exec, monitor, net, nft, port,
+    run, show, table, test, top, trace, translate, up, web,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 19] = [
+pub const COMMANDS: [Command; 24] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -76,11 +76,39 @@ pub const COMMANDS: [Command; 19] = [
         main: |args| up::main(args),
     },
     Command {
+        name: "check",
+        about: "check a configuration file of the dataplane",
+        sections: &check::SECTIONS,
+        operands: Values::Files,
+        main: |args| check::main(args),
+    },
+    Command {
+        name: "port",
+        about: "add ports to the running dataplane, remove them, list them",
+        sections: &port::SECTIONS,
+        operands: Values::OneOf(&port::WORDS),
+        main: |args| port::main(args),
+    },
+    Command {
         name: "show",
         about: "show the state of the dataplane: ports, drops, connections, flows",
         sections: &show::SECTIONS,
         operands: Values::OneOf(&penstock_print::show::WORDS),
         main: |args| show::main(args),
+    },
+    Command {
+        name: "conntrack",
+        about: "list, delete, flush or watch connections of the dataplane",
+        sections: &table::SECTIONS,
+        operands: Values::OneOf(&table::WORDS),
+        main: |args| table::conntrack(args),
+    },
+    Command {
+        name: "flows",
+        about: "list flows in flowtables, or give them back to connection tracking",
+        sections: &table::SECTIONS,
+        operands: Values::OneOf(&table::FLOW_WORDS),
+        main: |args| table::flows(args),
     },
     Command {
         name: "confirm",
@@ -95,6 +123,13 @@ pub const COMMANDS: [Command; 19] = [
         sections: &down::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| down::main(args),
+    },
+    Command {
+        name: "bpf",
+        about: "attach BPF programs to hooks of the dataplane; list them and their maps",
+        sections: &bpf::SECTIONS,
+        operands: Values::OneOf(&bpf::WORDS),
+        main: |args| bpf::main(args),
     },
     Command {
         name: "bench",
@@ -208,6 +243,9 @@ mod tests {
             ("net", include_str!("../../../man/penstock-net.1")),
             ("bench", include_str!("../../../man/penstock-bench.1")),
             ("up", include_str!("../../../man/penstock-up.8")),
+            ("conntrack", include_str!("../../../man/penstock-conntrack.8")),
+            ("port", include_str!("../../../man/penstock-port.8")),
+            ("check", include_str!("../../../man/penstock-check.8")),
             ("show", include_str!("../../../man/penstock-show.8")),
             ("capture", include_str!("../../../man/penstock-capture.8")),
             ("web", include_str!("../../../man/penstock-web.8")),

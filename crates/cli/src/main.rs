@@ -5,7 +5,9 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod bench;
+mod bpf;
 mod capture;
+mod check;
 mod command;
 mod commands;
 mod completion;
@@ -22,12 +24,14 @@ mod monitor;
 mod net;
 mod nft;
 mod options;
+mod port;
 mod recognise;
 mod rules;
 mod run;
 mod setup;
 mod show;
 mod sockets;
+mod table;
 mod test;
 mod top;
 mod trace;

@@ -88,7 +88,8 @@ fn compare(options: &Options, old: &Path) -> ExitCode {
     }
 }
 
-/// `Ok(false)` if a capture was broken: what came before was run, and the error was told.
+/// `Ok(false)` if a capture was broken, or rules and program of a chain differ: what came before
+/// was run, and the error was told.
 fn run(options: &Options) -> Result<bool, String> {
     if options.engine == Engine::JitAtOnce {
         penstock_jit::supported().map_err(|e| format!("Error: --engine jit: {e}"))?;
@@ -127,6 +128,7 @@ fn run(options: &Options) -> Result<bool, String> {
     }
     let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine_with(options.engine, options.code);
+    path.check_bpf(options.check_bpf);
     path.trace_all(options.trace || options.report.is_some());
     let mut tapped = Vec::new();
     for (device, file) in &options.taps {
@@ -211,7 +213,7 @@ fn run(options: &Options) -> Result<bool, String> {
     if let Some(compare) = output.compared() {
         err!("{}", compare.report(&net));
     }
-    Ok(whole)
+    Ok(whole && !output.differed)
 }
 
 /// The captures in a line.

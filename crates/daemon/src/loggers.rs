@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::SyncSender;
 
 use penstock_dataplane::LogRecord;
-use penstock_nfnetlink::{About, LoggedPacket};
+use penstock_nfnetlink::{About, LoggedPacket, of_connection};
 use penstock_packet::Packet;
 
 use crate::clock;
@@ -22,6 +22,8 @@ pub(crate) struct Logger {
     pub(crate) port: u32,
     /// Bytes of each packet that it gets, from the network header on.
     pub(crate) copy: u32,
+    /// It wants to know connections of packets.
+    pub(crate) connection: bool,
     /// It has missed packets.
     pub(crate) missed: Arc<AtomicBool>,
     /// Where packets go.
@@ -47,7 +49,11 @@ impl Logger {
             ports: passage.ports,
             link: packet.link().to_vec(),
             vlan: meta.vlan.map(|tag| [tag.protocol, tag.tci]),
-            connection: None,
+            connection: record
+                .connection
+                .as_ref()
+                .filter(|_| self.connection)
+                .map(|connection| (Box::new(of_connection(connection)), meta.ct.info as u8)),
             len: network.len() as u32,
             payload: (len != 0).then(|| payload.to_vec()),
         };

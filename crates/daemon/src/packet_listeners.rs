@@ -24,8 +24,8 @@ use serde::{Deserialize, Serialize};
 use crate::loggers::Logger;
 use crate::packet_line::{Given, Logged, Packet};
 use crate::queues::{Program, Wishes};
-use crate::requests::Request;
 use crate::requests::workers::Workers;
+use crate::requests::{Further, Request};
 
 /// Packets on their way to the programs of one client.
 const WAITING: usize = 16 << 10;
@@ -137,7 +137,7 @@ impl Inner {
         owner: Owner,
         number: u16,
         verdict: QueueVerdict,
-    ) -> Result<(u16, Answer, Option<u32>), Errno> {
+    ) -> Result<(u16, Answer, Further), Errno> {
         /// `NF_VERDICT_FLAG_QUEUE_BYPASS`
         const BYPASS: u32 = 0x8000;
         let queue = self.queues.get_mut(&number).ok_or(Errno::Enodev)?;
@@ -171,7 +171,8 @@ impl Inner {
             mark: verdict.mark,
             payload: verdict.payload,
         };
-        Ok((number, answer, verdict.priority))
+        let further = Further { priority: verdict.priority, connection: verdict.connection };
+        Ok((number, answer, further))
     }
 }
 
@@ -332,9 +333,6 @@ impl PacketListeners {
         if inner.groups.get(&number).is_some_and(|group| group.owner != owner) {
             return Err(Errno::Eperm);
         }
-        if asked.flags.is_some_and(|flags| flags & LOG_CONNTRACK != 0) {
-            return Err(Errno::Eopnotsupp);
-        }
         match asked.bind {
             Some(Bind::Begin) if inner.groups.contains_key(&number) => return Err(Errno::Ebusy),
             Some(Bind::Begin) => {
@@ -343,6 +341,7 @@ impl PacketListeners {
                     port: owner.port,
                     // Whole packets, unless it says something else (`instance_create()`).
                     copy: MOST_COPIED,
+                    connection: false,
                     missed: Arc::new(AtomicBool::new(false)),
                     to: line.to.clone(),
                 };
@@ -375,6 +374,7 @@ impl PacketListeners {
         }
         if let Some(flags) = asked.flags {
             group.flags = flags;
+            group.logger.connection = flags & LOG_CONNTRACK != 0;
         }
         self.tell_loggers(&inner);
         Ok(())

@@ -19,8 +19,8 @@ use penstock_io::queue::{self, Message};
 use crate::config::QueueConfig;
 use crate::log;
 use crate::queues::{MOST, Program};
-use crate::requests::Request;
 use crate::requests::workers::Workers;
+use crate::requests::{Further, Request};
 use crate::seccomp::{self, Thread};
 
 /// Between two tries to connect to a program.
@@ -119,7 +119,8 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> io::Resul
             Ok(Some(Message::Answer(answer))) => {
                 // Only the worker that queued the packet knows it.
                 for inbox in workers.inboxes() {
-                    let mut request = Request::Answers([(num, answer.clone(), None)].into());
+                    let mut request =
+                        Request::Answers([(num, answer.clone(), Further::default())].into());
                     while let Err(back) = inbox.offer(request, ANSWERS) {
                         request = back;
                         std::thread::sleep(Duration::from_millis(1));

@@ -11,6 +11,7 @@ use penstock_program::{Family, Hook};
 use penstock_random::Random;
 use penstock_tc::Hook as TcHook;
 
+use crate::reason::Place;
 use crate::sink::Sink;
 
 /// Where a program is attached.
@@ -163,6 +164,38 @@ pub struct BpfFault<'a> {
     pub fault: Fault,
 }
 
+/// A packet of which the program of a chain makes something else than the rules of the chain, which
+/// a sink is told once for each chain.
+#[derive(Clone, Copy, Debug)]
+pub struct BpfDifference<'a> {
+    /// The program.
+    pub program: &'a Program,
+    /// The chain, with the rule that decides on the packet, if one does.
+    pub place: Place<'a>,
+    /// Whether the program lets it pass; `None` if it was ended.
+    pub passes: Option<bool>,
+    /// What the rules do.
+    pub rules: BpfRules,
+}
+
+/// What the rules of a chain make of a packet, beside its program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BpfRules {
+    /// They accept it.
+    Accept,
+    /// They drop it.
+    Drop,
+    /// They queue it, or take it in another way: no program can.
+    Take,
+}
+
+impl BpfRules {
+    /// What is the same as a program's verdict.
+    pub(crate) fn of(passes: bool) -> Self {
+        if passes { BpfRules::Accept } else { BpfRules::Drop }
+    }
+}
+
 /// What a worker runs programs with.
 #[derive(Debug, Default)]
 pub(crate) struct Bpf {
@@ -171,6 +204,8 @@ pub(crate) struct Bpf {
     ingress: Vec<Arc<[Arc<BpfAttachment>]>>,
     egress: Vec<Arc<[Arc<BpfAttachment>]>>,
     has_xdp: bool,
+    /// The rules of chains with programs run, too.
+    pub(crate) checks: bool,
     /// Contexts that are used again; `None` while a program runs, and before the first one.
     pub(crate) contexts: [Option<Box<Context>>; 3],
 }
@@ -194,8 +229,8 @@ fn add(devices: &mut Vec<Arc<[Arc<BpfAttachment>]>>, device: u32, attachment: &A
 impl Bpf {
     /// Other programs are in force.
     pub(crate) fn set(&mut self, programs: &BpfPrograms) {
-        let contexts = std::mem::take(&mut self.contexts);
-        *self = Bpf { contexts, ..Bpf::default() };
+        let (contexts, checks) = (std::mem::take(&mut self.contexts), self.checks);
+        *self = Bpf { contexts, checks, ..Bpf::default() };
         for attachment in programs.iter() {
             match attachment.hook {
                 BpfHook::Xdp { device } => {

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use penstock_conntrack::Conntrack;
+use penstock_conntrack::status::NAT_MASK;
+use penstock_conntrack::{Conntrack, Direction};
 use penstock_flowtable::Offloader;
 use penstock_jit::{CompileError, Helpers, Options as CompileOptions, Profiled, rule_name};
 use penstock_net::Network;
@@ -13,6 +14,7 @@ use penstock_program::image::ChainIndex;
 use penstock_program::osf::Fingerprints;
 use penstock_random::Random;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
+use penstock_wire::protocol;
 
 use crate::bpf::BpfPrograms;
 use crate::code::{Codes, Engine};
@@ -159,6 +161,13 @@ impl Dataplane {
         self.programs = programs;
         let net = self.net.clone();
         self.renew_hooks(&net);
+    }
+
+    /// Runs the rules of chains with BPF programs, too, and tells the sink where they decide
+    /// otherwise ([`Sink::bpf_differs`]). The program decides. The rules count and change their
+    /// sets, but neither answer nor send.
+    pub fn check_bpf(&mut self, on: bool) {
+        self.state.bpf.checks = on;
     }
 
     /// The BPF programs that are attached.
@@ -367,6 +376,11 @@ impl Dataplane {
         self.state.flows.set_hardware(offloader, devices, all);
     }
 
+    /// Devices, by index, that can forward flows from now on, if some could before.
+    pub fn set_offload_devices(&mut self, devices: Vec<u32>) {
+        self.state.flows.set_devices(devices);
+    }
+
     /// Whether all devices of flowtables with `flags offload` can forward flows, which flowtables
     /// have to be asked before they are set: the kernel refuses them else.
     ///
@@ -386,6 +400,13 @@ impl Dataplane {
     pub fn flow_entries(&self, first: u32) -> impl Iterator<Item = (u32, Option<FlowEntry<'_>>)> {
         let State { flows, conntrack, .. } = &self.state;
         conntrack.iter_from(first).map(|c| (c.number(), flows.entry(conntrack, c)))
+    }
+
+    /// Gives the flow of a connection, by its number, back to connection tracking: its packets pass
+    /// the rules again. `false` if it is in no flowtable.
+    pub fn end_flow(&mut self, connection: u32) -> bool {
+        let State { flows, conntrack, .. } = &mut self.state;
+        flows.give_back(conntrack, connection)
     }
 
     /// Connections that `flow add` could not put into a flowtable, and why.
@@ -496,6 +517,36 @@ impl Dataplane {
             worker.drain();
         });
         result
+    }
+
+    /// Does something with the connection of the packet that waits with a number, before it is
+    /// answered with `answer`. If it succeeds, and the packet of a translated connection gets more
+    /// or fewer bytes, sequence numbers of TCP follow.
+    pub fn change_connection_of(
+        &mut self,
+        id: u64,
+        answer: &QueueAnswer<'_>,
+        change: impl FnOnce(&mut Conntrack, u32) -> bool,
+    ) {
+        let State { queues, conntrack, .. } = &mut self.state;
+        let Some(held) = queues.held.get(&id) else { return };
+        let packet = &held.packet;
+        let Some(n) = conntrack.connection(&packet.meta.ct).map(|c| c.number()) else { return };
+        if !change(conntrack, n) {
+            return;
+        }
+        let longer =
+            answer.payload.map_or(0, |new| new.len() as i32 - packet.network().len() as i32);
+        let translated = conntrack.connection_at(n).is_some_and(|c| c.status() & NAT_MASK != 0);
+        let tcp = packet.transport().is_some_and(|t| t.protocol == protocol::TCP);
+        let header = packet.transport_bytes().and_then(|bytes| bytes.first_chunk::<8>());
+        if let Some([_, _, _, _, a, b, c, d]) = header.filter(|_| longer != 0 && translated && tcp)
+        {
+            let sequence = u32::from_be_bytes([*a, *b, *c, *d]);
+            let reply = packet.meta.ct.info.is_reply();
+            let direction = if reply { Direction::Reply } else { Direction::Original };
+            conntrack.shift_sequence(n, direction, sequence, longer);
+        }
     }
 
     /// The listener of a queue is gone: packets that wait there are dropped, as in the kernel.

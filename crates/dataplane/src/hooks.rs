@@ -15,10 +15,10 @@ use penstock_net::{Link, Network};
 use penstock_packet::Packet;
 use penstock_program::image::{ChainIndex, FlowtableIndex};
 use penstock_program::{Context, Hook};
-use penstock_ruleset::{Family, LoadedProgram};
 use penstock_ruleset::link::{Linked, LinkedBase, LinkedFlowtable};
 use penstock_ruleset::model::ChainType;
 use penstock_ruleset::needs::PerFamily;
+use penstock_ruleset::{Family, LoadedProgram};
 
 use crate::bpf::{BpfHook, BpfPrograms};
 use crate::settings::Settings;
@@ -161,7 +161,7 @@ impl BuiltIn {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct HookList {
     pub(crate) stages: Vec<Stage>,
-    /// Some of them are chains.
+    /// Some of them are chains, or BPF programs.
     pub(crate) has_chains: bool,
     /// Number of the list among those that code is made for; chains that nothing is gained with
     /// have none.
@@ -508,7 +508,8 @@ fn hook_list(
     code: &mut Vec<List>,
 ) -> HookList {
     let stages = ordered(list);
-    let has_chains = stages.iter().any(|stage| matches!(stage, Stage::Chain(_)));
+    let rules = |stage: &Stage| matches!(stage, Stage::Chain(_) | Stage::Program(_));
+    let has_chains = stages.iter().any(rules);
     let entries: Vec<_> = stages.iter().map(|stage| code_entry(stage, family, ingress)).collect();
     let worth = entries.iter().any(|entry| *entry != jit::Entry::Stage);
     let number = worth.then(|| {

@@ -111,7 +111,9 @@ mod tunnels;
 mod ways;
 mod worker;
 
-pub use bpf::{BpfAttachError, BpfAttachment, BpfFault, BpfHook, BpfPrograms};
+pub use bpf::{
+    BpfAttachError, BpfAttachment, BpfDifference, BpfFault, BpfHook, BpfPrograms, BpfRules,
+};
 pub use chain_offload::{OffloadedChain, can_run_chains};
 pub use code::Engine;
 pub use dataplane::Dataplane;

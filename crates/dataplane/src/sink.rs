@@ -10,12 +10,12 @@ use penstock_packet::{Meta, Packet};
 use penstock_program::State;
 use penstock_program::expr::Log;
 
-use crate::bpf::BpfFault;
+use crate::bpf::{BpfDifference, BpfFault};
 use crate::reason::{DropEvent, Place};
 
 /// A record of a `log` statement, or of connection tracking about an invalid packet: the packet as it
 /// was then.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct LogRecord<'a> {
     /// What the statement asks for.
     pub log: &'a Log,
@@ -29,6 +29,8 @@ pub struct LogRecord<'a> {
     pub output: Option<&'a Link>,
     /// Ports of a bridge that a packet at a hook of IP came and leaves by, where they are known.
     pub ports: [Option<&'a Link>; 2],
+    /// The packet's connection.
+    pub connection: Option<Connection<'a>>,
 }
 
 /// A packet that a rule gives to a queue.
@@ -186,6 +188,12 @@ pub trait Sink {
     /// A BPF program was ended, as it did what it may not: told once for each attachment.
     fn bpf_fault(&mut self, fault: &BpfFault<'_>) {
         let _ = fault;
+    }
+
+    /// A packet of which the program of a chain makes something else than its rules: told once for
+    /// each chain.
+    fn bpf_differs(&mut self, difference: &BpfDifference<'_>, packet: &Packet) {
+        let _ = (difference, packet);
     }
 
     /// A line of `bpf_printk()`, without the newline at its end.

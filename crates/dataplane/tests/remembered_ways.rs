@@ -175,7 +175,8 @@ fn steps(rng: &mut Rng) -> Vec<Step> {
     let mut all = vec![Step::Rules(RULES[rng.usize(..RULES.len())])];
     for _ in 0..700 {
         let pauses = if rng.u32(..60) == 0 { 6 } else { 4 };
-        time += [0, 1000, SECOND / 1000, SECOND / 1000, 3 * SECOND, 31 * SECOND][rng.usize(..pauses)];
+        time +=
+            [0, 1000, SECOND / 1000, SECOND / 1000, 3 * SECOND, 31 * SECOND][rng.usize(..pauses)];
         all.push(match rng.u32(..400) {
             0 | 1 => Step::Rules(RULES[rng.usize(..RULES.len())]),
             2 | 3 => Step::Net(network(rng)),

@@ -19,6 +19,8 @@ pub struct Counts {
     pub aborted: AtomicU64,
     /// They were redirected to a device that is not there.
     pub nowhere: AtomicU64,
+    /// The rules of its chain would have decided otherwise, where that was looked at.
+    pub differed: AtomicU64,
     /// The program was ended.
     pub faults: AtomicU64,
 }
@@ -29,7 +31,22 @@ impl Counts {
         counter.fetch_add(1, Relaxed)
     }
 
-    /// The counts with their names.
+    /// The counts with their names in JSON.
+    pub fn keyed(&self) -> [(&'static str, u64); 7] {
+        const KEYS: [&str; 7] = [
+            "passed",
+            "dropped",
+            "sent_back",
+            "redirected",
+            "aborted",
+            "redirected_to_no_device",
+            "faults",
+        ];
+        let parts = self.parts();
+        std::array::from_fn(|at| (KEYS[at], parts[at].1))
+    }
+
+    /// The counts with their names, in the same order.
     pub fn parts(&self) -> [(&'static str, u64); 7] {
         [
             ("passed", self.passed.load(Relaxed)),

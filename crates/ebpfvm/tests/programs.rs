@@ -34,6 +34,22 @@ fn words(bytes: &[u8]) -> Vec<u32> {
 }
 
 #[test]
+fn enumerators_are_those_of_the_object_and_helpers_those_that_there_are() {
+    let Some(bytes) = compile("enums") else { return };
+    let object = Object::parse(&bytes).unwrap();
+    let mut machine = Machine::default();
+    let (program, _) = load(&mut machine, &object, "enums");
+    let mut context = Context::Xdp(Xdp::default());
+    assert_eq!(machine.run(program, &mut context, &mut Still), Ok(1 | 4 | 7 << 4));
+}
+
+fn padded(text: &str) -> [u8; 16] {
+    let mut name = [0; 16];
+    name[..text.len()].copy_from_slice(text.as_bytes());
+    name
+}
+
+#[test]
 fn netfilter_program_reads_hook_packet_and_devices() {
     let Some(bytes) = compile("netfilter") else { return };
     let object = Object::parse(&bytes).unwrap();
@@ -42,8 +58,8 @@ fn netfilter_program_reads_hook_packet_and_devices() {
     let mut nf = Netfilter {
         hook: 2,
         family: 2,
-        input: Some(Device { name: "lan".into(), index: 3, mtu: 1500, hardware: 1 }),
-        output: Some(Device { name: "wan".into(), index: 4, mtu: 1500, hardware: 1 }),
+        input: Some(Device { name: padded("lan"), index: 3, mtu: 1500, hardware: 1 }),
+        output: Some(Device { name: padded("wan"), index: 4, mtu: 1500, hardware: 1 }),
         protocol: 0x0800_u16.to_be(),
         mark: 77,
         ..Netfilter::default()

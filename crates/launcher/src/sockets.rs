@@ -17,6 +17,7 @@ use crate::notify::{Call, Outcome};
 use crate::rights;
 use crate::service::{Answers, Notification, Request, Sender, Service, SocketId};
 use crate::sys::{self, Errno, check};
+use crate::task::Habits;
 
 /// Longest datagram that a program is given, in bytes. The kernel's are 32 KiB, but for errors that
 /// repeat what is wrong.
@@ -71,6 +72,25 @@ pub(crate) struct Datagram {
 }
 
 impl Datagram {
+    /// Whether others of its kind may be in one datagram with it: programs stop reading at an error,
+    /// an acknowledgement or the end of a dump, and messages of a dump end with that.
+    fn joins(&self) -> bool {
+        /// `NLMSG_MIN_TYPE`: lower types are those; `NLM_F_MULTI`.
+        const MIN_TYPE: u16 = 0x10;
+        const MULTI: u16 = 2;
+        let mut rest = &self.bytes[..];
+        while let Some((header, _)) = rest.split_first_chunk::<16>() {
+            let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
+            let len = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
+            let whole = len >= header.len() && len.is_multiple_of(4) && len <= rest.len();
+            if !whole || half(4) < MIN_TYPE || half(6) & MULTI != 0 {
+                return false;
+            }
+            rest = &rest[len..];
+        }
+        rest.is_empty()
+    }
+
     /// Bytes that it counts for while it waits: about as many as in the kernel (`skb->truesize`).
     fn cost(&self) -> usize {
         self.bytes.len() + 768
@@ -94,9 +114,8 @@ pub(crate) struct Socket {
     pub groups: u32,
     /// Where datagrams without address go.
     pub peer: Address,
-    /// Its program decides on packets: it sends without a trapped call, and understands datagrams
-    /// with several messages.
-    pub decides: bool,
+    /// How its program uses it.
+    pub habits: Habits,
     /// Options.
     pub flags: Flags,
     /// User namespaces that own its network namespace, and those around them: their inodes.
@@ -113,8 +132,17 @@ pub(crate) struct Socket {
     backlog_bytes: usize,
     /// Bytes of answers since the program has last received something.
     answered: usize,
-    /// Groups of the datagrams in the pair's buffer, and their lengths.
-    buffered: VecDeque<(u32, usize)>,
+    /// The datagrams in the pair's buffer.
+    buffered: VecDeque<Buffered>,
+}
+
+/// What is known of a datagram in the pair's buffer.
+#[derive(Clone, Copy, Debug)]
+struct Buffered {
+    group: u32,
+    len: usize,
+    /// See [`Datagram::joins`].
+    joins: bool,
 }
 
 /// Most entries of [`Socket::buffered`]: a copy of the socket under a low number is read
@@ -179,7 +207,9 @@ impl Socket {
         // SAFETY: the bytes live through the call, which only reads them.
         check(unsafe { libc::send(self.end(), bytes.as_ptr().cast(), bytes.len(), flags) } as _)?;
         if self.buffered.len() < MOST_BUFFERED {
-            self.buffered.push_back((datagram.group, bytes.len()));
+            let joins = self.habits.reads_several && datagram.joins();
+            let (group, len) = (datagram.group, bytes.len());
+            self.buffered.push_back(Buffered { group, len, joins });
         }
         Ok(())
     }
@@ -228,11 +258,11 @@ impl Socket {
             self.refill();
         }
         let bytes = scratch.get(..len).unwrap_or_default().to_vec();
-        Ok(Datagram { group: noted.map_or(0, |(group, _)| group), bytes })
+        Ok(Datagram { group: noted.map_or(0, |noted| noted.group), bytes })
     }
 
-    /// Adds datagrams with packets to one that was taken out of the program's end of the pair, as
-    /// many as there are and as there is room for, if the program understands that.
+    /// Adds datagrams of the same kind to one that was taken out of the program's end of the pair,
+    /// as many as there are and as there is room for, if the program understands that.
     pub(crate) fn receive_more(
         &mut self,
         program_end: &OwnedFd,
@@ -242,16 +272,16 @@ impl Socket {
     ) {
         /// Datagrams that are taken at once.
         const MANY: usize = 64;
-        if !self.decides || into.group != 0 || !into.bytes.len().is_multiple_of(4) {
+        if !self.habits.reads_several || !into.joins() {
             return;
         }
         let mut sum = into.bytes.len();
-        let fits = |(group, len): &&(u32, usize)| {
-            sum += len;
-            *group == 0 && len.is_multiple_of(4) && sum <= room && sum <= scratch.len()
+        let fits = |next: &&Buffered| {
+            sum += next.len;
+            next.group == into.group && next.joins && sum <= room && sum <= scratch.len()
         };
         let lengths: Vec<usize> =
-            self.buffered.iter().take_while(fits).take(MANY).map(|(_, len)| *len).collect();
+            self.buffered.iter().take_while(fits).take(MANY).map(|next| next.len).collect();
         let mut rest = &mut scratch[..];
         let mut parts = Vec::with_capacity(lengths.len());
         for len in lengths {
@@ -474,7 +504,7 @@ impl Sockets {
             port: 0,
             groups: 0,
             peer: Address::default(),
-            decides: false,
+            habits: Habits::default(),
             flags: Flags::default(),
             owners: self.owners(space),
             send_buffer: None,
@@ -745,4 +775,37 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
         };
     }
     Ok((own, other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(len: u32, kind: u16, flags: u16) -> Vec<u8> {
+        let mut bytes = len.to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.resize(len.max(16).next_multiple_of(4) as usize, 0);
+        bytes
+    }
+
+    #[test]
+    fn packets_and_events_share_a_datagram_and_ends_do_not() {
+        let [packet, event] = [message(20, 0x300, 0), message(100, 0x100, 0x600)];
+        for (parts, expected) in [
+            (vec![packet.clone()], true),
+            (vec![event.clone(), packet.clone()], true),
+            // An error or acknowledgement, the end of a dump, a message of one.
+            (vec![message(36, 2, 0)], false),
+            (vec![packet.clone(), message(20, 3, 0)], false),
+            (vec![message(20, 0x100, 2)], false),
+            // What has no end, or a length that is none.
+            (vec![message(21, 0x300, 0)], false),
+            (vec![message(8, 0x300, 0)], false),
+            (vec![packet, vec![0; 4]], false),
+        ] {
+            let datagram = Datagram { group: 0, bytes: parts.concat() };
+            assert_eq!(datagram.joins(), expected, "{parts:?}");
+        }
+    }
 }

@@ -36,6 +36,17 @@ pub(crate) struct Known {
     process: Arc<OnceLock<OwnedFd>>,
 }
 
+/// How a program uses its sockets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Habits {
+    /// It decides on packets, by libnetfilter_queue: it sends a verdict for each, and waits for no
+    /// answer. A program that has libnftables as well reads answers right after it has sent.
+    pub decides: bool,
+    /// It understands datagrams with several messages, which the kernel sends for dumps and for
+    /// logged packets alone: by libnetfilter_queue, libnetfilter_conntrack or libnetfilter_log.
+    pub reads_several: bool,
+}
+
 /// A thread that waits in a system call.
 pub(crate) struct Task {
     known: Known,
@@ -138,15 +149,17 @@ impl Task {
         Some(line.trim().to_owned())
     }
 
-    /// Whether the thread's program is one that decides on packets: it has libnetfilter_queue, and
-    /// not libnftables, which reads its answers right after it has sent.
-    pub(crate) fn decides_on_packets(&self) -> bool {
-        /// More than a program has that is looked at.
+    /// How the thread's program uses its sockets, as the libraries say that it has.
+    pub(crate) fn habits(&self) -> Habits {
+        /// Bytes of a list of mappings that are looked at.
         const MOST: u64 = 1 << 20;
         let mut maps = String::new();
-        let Ok(file) = self.open("maps", libc::O_RDONLY) else { return false };
-        let read = file.take(MOST).read_to_string(&mut maps);
-        read.is_ok() && maps.contains("/libnetfilter_queue.so") && !maps.contains("/libnftables.so")
+        let file = self.open("maps", libc::O_RDONLY);
+        let read = file.and_then(|file| file.take(MOST).read_to_string(&mut maps));
+        let has = |library| read.is_ok() && maps.contains(library);
+        let decides = has("/libnetfilter_queue.so") && !has("/libnftables.so");
+        let others = has("/libnetfilter_conntrack.so") || has("/libnetfilter_log.so");
+        Habits { decides, reads_several: decides || others }
     }
 
     /// The thread's process, as the process itself sees its number.

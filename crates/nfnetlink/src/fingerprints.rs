@@ -23,11 +23,14 @@ const OSF_ATTR_FINGER: u16 = 1;
 /// `nfnl_osf_policy`
 const POLICY: Policy = &[(OSF_ATTR_FINGER, Check::Least(MESSAGE_LEN))];
 
-/// Most options of a fingerprint (`MAX_IPOPTLEN`), and where their number stands.
+/// Most bytes of options, and options, of a fingerprint (`MAX_IPOPTLEN`).
 const OPTIONS_MAX: u16 = 40;
-const OPTIONS_AT: usize = 14;
+/// Where the number of options stands, and where they do; bytes of one (`struct nf_osf_opt`).
+const OPTION_COUNT: usize = 14;
+const OPTIONS: std::ops::Range<usize> = 112..MESSAGE_LEN;
+const OPTION_LEN: usize = 12;
 /// Where genre, version and subtype stand, and their bytes (`MAXGENRELEN`).
-const NAMES_AT: usize = 16;
+const NAMES: std::ops::Range<usize> = 16..112;
 const NAME_LEN: usize = 32;
 
 /// Whether a message changes fingerprints.
@@ -67,10 +70,33 @@ pub fn run(request: &Request<'_>, from: &Process, backend: &mut dyn Backend) -> 
     Ok((Outcome::Acknowledge, Vec::new()))
 }
 
-/// Whether the kernel takes a fingerprint: names have an end, and there are not too many options.
+/// Whether the kernel takes a fingerprint: its window is of a known kind, names have an end, and the
+/// options find room in a header.
 fn is_whole(finger: &[u8]) -> bool {
-    let count = finger.get(OPTIONS_AT..).and_then(|rest| rest.first_chunk()).copied();
-    let names = finger.get(NAMES_AT..NAMES_AT + 3 * NAME_LEN).unwrap_or_default();
-    count.is_some_and(|count| u16::from_ne_bytes(count) <= OPTIONS_MAX)
-        && names.chunks(NAME_LEN).all(|name| name.contains(&0))
+    const MODULO: u32 = 3;
+    const MSS: u16 = 2;
+    const MSS_LEN: u16 = 4;
+    let word = |at: usize| {
+        finger.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u32::from_ne_bytes(*b))
+    };
+    let half = |bytes: &[u8], at: usize| {
+        bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |b| u16::from_ne_bytes(*b))
+    };
+    let window = match word(0) {
+        MODULO => word(4) != 0,
+        kind => kind < MODULO,
+    };
+    let mut names = finger.get(NAMES).unwrap_or_default().chunks(NAME_LEN);
+    let count = half(finger, OPTION_COUNT);
+    let options = finger.get(OPTIONS).unwrap_or_default().chunks(OPTION_LEN);
+    let mut left = OPTIONS_MAX;
+    let options = options.take(count.into()).all(|option| {
+        let (kind, len) = (half(option, 0), half(option, 2));
+        left = match left.checked_sub(len) {
+            Some(left) if len > 0 && (kind != MSS || len >= MSS_LEN) => left,
+            _ => return false,
+        };
+        true
+    });
+    window && names.all(|name| name.contains(&0)) && count <= OPTIONS_MAX && options
 }

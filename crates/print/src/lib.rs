@@ -31,6 +31,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
+pub mod bpf;
 pub mod drops;
 pub mod list;
 pub mod log;

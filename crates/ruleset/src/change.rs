@@ -162,6 +162,14 @@ pub enum Change {
     Closed {
         port: u32,
     },
+    /// A set of intervals gets, or loses, an end at its first key, which says nothing but that no
+    /// interval is before the first one.
+    Gap {
+        family: Family,
+        table: Arc<str>,
+        set: Arc<str>,
+        there: bool,
+    },
 }
 
 /// A chain to be made or changed.

@@ -160,6 +160,7 @@ fn is_sound(change: &Change) -> Sound {
             | GlobalChange::DeleteAccount(account)
             | GlobalChange::DeleteTimeout(account),
         ) => name(account),
+        Change::Gap { table, set, .. } => name(table).and_then(|()| name(set)),
         Change::Global(
             GlobalChange::AddFingerprint(finger) | GlobalChange::DeleteFingerprint(finger),
         ) => must(finger.0.len() == MESSAGE_LEN, "no fingerprint"),

@@ -552,6 +552,7 @@ impl SavedSet {
             gc_interval: self.gc_interval,
             exprs: self.exprs,
             userdata: self.userdata,
+            gapless: false,
             content: Content::Fixed(content),
             told: Default::default(),
         };

@@ -42,6 +42,9 @@ pub struct Set {
     pub exprs: Vec<Expr>,
     /// The language's.
     pub userdata: UserData,
+    /// A set of intervals whose program sent no end at the first key, as nft does to say that
+    /// nothing is before its first interval: dumps have none, either.
+    pub gapless: bool,
     /// Elements: [`Set::elements`].
     pub content: Content,
     /// What the latest batch that changed its elements did, where packets change them, too:
@@ -279,7 +282,7 @@ impl Set {
     }
 
     /// Whether it is known to be empty, and its elements are the generation's.
-    pub(crate) fn is_plainly_empty(&self) -> bool {
+    pub fn is_plainly_empty(&self) -> bool {
         matches!(&self.content, Content::Fixed(elements) if elements.is_empty())
     }
 

@@ -96,10 +96,8 @@ pub fn diff(
     limits: Limits,
 ) -> Result<Difference, (Side, Failure)> {
     let changes = identity::compare(old, new);
-    let changed = changes
-        .gaps
-        .iter()
-        .fold((0, 0), |(a, b), gap| (a + gap.old.len(), b + gap.new.len()));
+    let changed =
+        changes.gaps.iter().fold((0, 0), |(a, b), gap| (a + gap.old.len(), b + gap.new.len()));
     let asked = walk::asked(old).into_iter().chain(walk::asked(new));
     let mut universe = Universe::new(place, limits, asked);
     let enter = affected(&mut universe, old, new, &changes)?;
@@ -107,8 +105,7 @@ pub fn diff(
     let after = evaluate(&mut universe, new, &enter).map_err(|failure| (Side::New, failure))?;
     let done = (old.image.rules.len(), old.image.rules.len());
     let classes = classes(&universe, &before, &after);
-    let classes = classes
-        .map_err(|limit| (Side::New, Failure::Undecided { limit, done }))?;
+    let classes = classes.map_err(|limit| (Side::New, Failure::Undecided { limit, done }))?;
     Ok(Difference { universe, classes, changed })
 }
 
@@ -223,7 +220,11 @@ fn matters(field: Field, end: End) -> bool {
         Field::Meta(penstock_program::expr::MetaKey::NfTrace) | Field::CtState => false,
         Field::Ct(..) => true,
         Field::Done(done) => match done {
-            Done::Element(_) | Done::Object | Done::Sent | Done::SentDevice | Done::SentAddress
+            Done::Element(_)
+            | Done::Object
+            | Done::Sent
+            | Done::SentDevice
+            | Done::SentAddress
             | Done::Flowtable => true,
             Done::Queue => matches!(end, End::Queue { .. }),
             _ => passes,
@@ -233,7 +234,11 @@ fn matters(field: Field, end: End) -> bool {
 }
 
 /// The value of a field at the end.
-fn bits_of(universe: &Universe, written: &HashMap<Field, Vec<Bit>>, field: Field) -> Decided<Vec<Bit>> {
+fn bits_of(
+    universe: &Universe,
+    written: &HashMap<Field, Vec<Bit>>,
+    field: Field,
+) -> Decided<Vec<Bit>> {
     if let Some(bits) = written.get(&field) {
         return Ok(bits.clone());
     }
@@ -375,7 +380,9 @@ fn classes(universe: &Universe, old: &Evaluated, new: &Evaluated) -> Decided<Vec
         let depends = universe
             .fields()
             .iter()
-            .filter(|field| matches!(field, Field::Input(_) | Field::Answers(_) | Field::Answer { .. }))
+            .filter(|field| {
+                matches!(field, Field::Input(_) | Field::Answers(_) | Field::Answer { .. })
+            })
             .copied()
             .collect::<Vec<_>>();
         let support = if depends.is_empty() { Vec::new() } else { d.support(&region) };

@@ -264,12 +264,8 @@ impl<'u> Example<'u> {
             oif = iif;
         }
         let keys = |arrives| match arrives {
-            true => {
-                [MetaKey::IifName, MetaKey::IifKind, MetaKey::IifType, MetaKey::IifGroup]
-            }
-            false => {
-                [MetaKey::OifName, MetaKey::OifKind, MetaKey::OifType, MetaKey::OifGroup]
-            }
+            true => [MetaKey::IifName, MetaKey::IifKind, MetaKey::IifType, MetaKey::IifGroup],
+            false => [MetaKey::OifName, MetaKey::OifKind, MetaKey::OifType, MetaKey::OifGroup],
         };
         for (index, arrives) in [(iif, true), (oif, false)] {
             if index == 0 || !arrives && index == iif {
@@ -880,9 +876,17 @@ impl Run<'_, '_> {
                 load(*dst, &number.to_ne_bytes())
             }
             Op::Meta {
-                key: key @ (MetaKey::TimeNs | MetaKey::TimeDay | MetaKey::TimeHour | MetaKey::Cpu
-                | MetaKey::SecPath | MetaKey::BriIifName | MetaKey::BriOifName
-                | MetaKey::BriIifPvid | MetaKey::BriIifVproto | MetaKey::BriIifHwAddr),
+                key:
+                    key @ (MetaKey::TimeNs
+                    | MetaKey::TimeDay
+                    | MetaKey::TimeHour
+                    | MetaKey::Cpu
+                    | MetaKey::SecPath
+                    | MetaKey::BriIifName
+                    | MetaKey::BriOifName
+                    | MetaKey::BriIifPvid
+                    | MetaKey::BriIifVproto
+                    | MetaKey::BriIifHwAddr),
                 dst,
             } => {
                 if universe.flag(Field::HasMeta(*key), point) == Some(false) {
@@ -909,7 +913,7 @@ impl Run<'_, '_> {
             Op::Socket { key, level, dst } => {
                 asked(format!("socket {key:?} {level}"), *dst, key.width())
             }
-            Op::Osf { ttl, version, dst } => asked(format!("osf {ttl} {version}"), *dst, 16),
+            Op::Osf { ttl, version, dst, .. } => asked(format!("osf {ttl} {version}"), *dst, 16),
             Op::Xfrm { key, out, spnum, dst } => {
                 asked(format!("ipsec {key:?} {out} {spnum}"), *dst, key.width())
             }

@@ -6,8 +6,8 @@
 //! stand in a register. What a rule asks that depends on more than the packet (a limit, a random
 //! number, whether a set has an element that packets put there) is a field, too: an [`Input`].
 
-use penstock_program::expr::{CtDir, CtKey, MetaKey};
 use penstock_program::Family;
+use penstock_program::expr::{CtDir, CtKey, MetaKey};
 
 pub use penstock_program::expr::PayloadBase as Base;
 

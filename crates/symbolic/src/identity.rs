@@ -187,11 +187,8 @@ fn common(a: &[u32], b: &[u32]) -> Option<Vec<(usize, usize)>> {
         steps.push(furthest.clone());
         for k in (-d..=d).step_by(2) {
             let at = |k: i64| furthest.get(&k).copied().unwrap_or(-1);
-            let mut x = if k == -d || k != d && at(k - 1) < at(k + 1) {
-                at(k + 1)
-            } else {
-                at(k - 1) + 1
-            };
+            let mut x =
+                if k == -d || k != d && at(k - 1) < at(k + 1) { at(k + 1) } else { at(k - 1) + 1 };
             while x < n && x - k < m && a_rest[x as usize] == b_rest[(x - k) as usize] {
                 x += 1;
             }
@@ -259,10 +256,8 @@ pub(crate) fn compare(old: &mut Program<'_>, new: &mut Program<'_>) -> Changes {
         let pairs = common(&old_keys[a.clone()], &new_keys[b.clone()]);
         let pairs = pairs.unwrap_or_else(|| same_ends(&old_keys[a.clone()], &new_keys[b.clone()]));
         let (mut x, mut y) = (a.start, b.start);
-        for (to_x, to_y) in pairs
-            .into_iter()
-            .map(|(x, y)| (a.start + x, b.start + y))
-            .chain([(a.end, b.end)])
+        for (to_x, to_y) in
+            pairs.into_iter().map(|(x, y)| (a.start + x, b.start + y)).chain([(a.end, b.end)])
         {
             if x < to_x || y < to_y {
                 let indexes = |range: std::ops::Range<usize>| {

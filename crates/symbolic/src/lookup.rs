@@ -123,12 +123,12 @@ pub(crate) fn found(
     match load {
         Load::Nothing => (_, found.all) = groups(d, key, elements(), fields, |_| ())?,
         Load::Verdict => {
-            let verdict = |value: &LinkedValue| {
-                value.data.verdict().copied().unwrap_or(LinkedVerdict::Break)
-            };
+            let verdict =
+                |value: &LinkedValue| value.data.verdict().copied().unwrap_or(LinkedVerdict::Break);
             let (regions, all) = groups(d, key, elements(), fields, verdict)?;
             found.all = all;
-            found.verdicts = regions.into_iter().map(|(verdict, region)| (region, verdict)).collect();
+            found.verdicts =
+                regions.into_iter().map(|(verdict, region)| (region, verdict)).collect();
         }
         Load::Bytes { len, .. } => {
             let bytes = |value: &LinkedValue| -> Option<Vec<u8>> {
@@ -169,8 +169,9 @@ pub(crate) fn objects(
     now: u64,
 ) -> Decided<Option<Region>> {
     let elements = || set.iter_unordered().filter(|e| e.is_alive(now));
-    let is_counter =
-        |e: ElementRef<'_, LinkedValue>| matches!(e.value.data, LinkedData::Object(Stateful::Counter(_)));
+    let is_counter = |e: ElementRef<'_, LinkedValue>| {
+        matches!(e.value.data, LinkedData::Object(Stateful::Counter(_)))
+    };
     if !elements().all(is_counter) {
         return Ok(None);
     }

@@ -274,7 +274,7 @@ impl Meaning<'_> {
             Op::Socket { key, level, dst } => {
                 self.ask(format!("socket {key:?} {level}"), *dst, key.width(), live)
             }
-            Op::Osf { ttl, version, dst } => {
+            Op::Osf { ttl, version, dst, .. } => {
                 self.ask(format!("osf {ttl} {version}"), *dst, 16, live)
             }
             Op::Xfrm { key, out, spnum, dst } => {
@@ -367,8 +367,7 @@ impl Meaning<'_> {
             // The network layer has looked at them.
             Base::Network if at_ip => bytes <= if place.family == Family::Ip6 { 40 } else { 20 },
             Base::Link => {
-                matches!(place.family, Family::Netdev | Family::Bridge | Family::Arp)
-                    && bytes <= 14
+                matches!(place.family, Family::Netdev | Family::Bridge | Family::Arp) && bytes <= 14
             }
             _ => false,
         };
@@ -601,9 +600,7 @@ impl Meaning<'_> {
         let input = match self.machine.writes.contains_key(&Field::Done(Done::Element(number))) {
             // What the packet itself has done to it is not followed.
             true => Input { what: What::Member, rule: u32::MAX - rule, op },
-            false => {
-                Input { what: What::Member, rule: number, op: self.universe.key(number, key) }
-            }
+            false => Input { what: What::Member, rule: number, op: self.universe.key(number, key) },
         };
         self.universe.note_member(rule, op, input, key);
         self.universe.holds(Field::Input(input))
@@ -656,8 +653,7 @@ impl Meaning<'_> {
             }
             Stateful::Ct(object) => {
                 let number = self.universe.question(format!("{object:?}")) + 1;
-                let expects =
-                    matches!(&**object, penstock_program::image::CtObject::Expect { .. });
+                let expects = matches!(&**object, penstock_program::image::CtObject::Expect { .. });
                 let live = match expects {
                     true => {
                         let may = self.input(What::Expected)?;

@@ -321,8 +321,16 @@ impl Universe {
         if self.place.is_ip() {
             // In chains of inet the question that tells the versions apart has to be there, where
             // something follows from them.
-            self.imply(possible, &ip, &d.or(&ethertype(ethernet::IPV4)?, &self.unknown_version())?)?;
-            self.imply(possible, &ip6, &d.or(&ethertype(ethernet::IPV6)?, &self.unknown_version())?)?;
+            self.imply(
+                possible,
+                &ip,
+                &d.or(&ethertype(ethernet::IPV4)?, &self.unknown_version())?,
+            )?;
+            self.imply(
+                possible,
+                &ip6,
+                &d.or(&ethertype(ethernet::IPV6)?, &self.unknown_version())?,
+            )?;
             if self.unknown_version().is_all() {
                 let both = d.or(&ethertype(ethernet::IPV4)?, &ethertype(ethernet::IPV6)?)?;
                 *possible = d.and(possible, &both)?;
@@ -468,12 +476,13 @@ impl Universe {
             }
             // What is there is not longer than the packet.
             let len = Field::Meta(MetaKey::Len);
-            if self.has(len) && self.place.is_ip() && matches!(base, Base::Network | Base::Transport)
+            if self.has(len)
+                && self.place.is_ip()
+                && matches!(base, Base::Network | Base::Transport)
             {
                 let bits = self.known_bits(len)?;
                 let least = if self.place.protocols() == [10] { 40 } else { 20 };
-                let at_least =
-                    bits::at_least(d, &bits, &u32::to_be_bytes(least))?;
+                let at_least = bits::at_least(d, &bits, &u32::to_be_bytes(least))?;
                 *possible = d.and(possible, &at_least)?;
                 for bytes in &all {
                     let before = if base == Base::Transport { least } else { 0 };
@@ -602,9 +611,8 @@ impl Universe {
         let status = Field::Ct(CtKey::Status, None);
         if self.has(status) && self.has(Field::CtState) {
             let bits = self.known_bits(status)?;
-            let bit = |value: u32| {
-                bits::equal(d, &bits, &value.to_be_bytes(), &value.to_be_bytes())
-            };
+            let bit =
+                |value: u32| bits::equal(d, &bits, &value.to_be_bytes(), &value.to_be_bytes());
             const EXPECTED: u32 = 1;
             const SEEN_REPLY: u32 = 2;
             self.imply(possible, &state(&[state::ESTABLISHED])?, &bit(SEEN_REPLY)?)?;

@@ -199,11 +199,7 @@ pub fn evaluate(
 ) -> Result<Evaluated, Failure> {
     let mut walk = Walk::new(universe, program);
     walk.hook(enter)?;
-    Ok(Evaluated {
-        decisions: walk.decisions,
-        written: walk.machine.writes,
-        reached: walk.reached,
-    })
+    Ok(Evaluated { decisions: walk.decisions, written: walk.machine.writes, reached: walk.reached })
 }
 
 /// As [`evaluate`], and notes which packets reach each rule.
@@ -218,11 +214,7 @@ pub fn evaluate_reach(
     let mut walk = Walk::new(universe, program);
     walk.notes_reach = true;
     walk.hook(enter)?;
-    Ok(Evaluated {
-        decisions: walk.decisions,
-        written: walk.machine.writes,
-        reached: walk.reached,
-    })
+    Ok(Evaluated { decisions: walk.decisions, written: walk.machine.writes, reached: walk.reached })
 }
 
 /// Packets for which a rule may do something, whatever rules before it have written: those that
@@ -286,9 +278,7 @@ impl<'a, 'p> Walk<'a, 'p> {
                 // The first packets of connections that no rule has translated yet.
                 let wanted = self.universe.holds(Field::Untranslated);
                 let wanted = self.limit(wanted)?;
-                let done = self
-                    .machine
-                    .field(self.universe, Field::Done(crate::field::Done::Nat));
+                let done = self.machine.field(self.universe, Field::Done(crate::field::Done::Nat));
                 let done = self.limit(done)?;
                 let mut wanted = self.limit(self.universe.diagrams.and(&reach, &wanted))?;
                 for bit in done {
@@ -332,12 +322,7 @@ impl<'a, 'p> Walk<'a, 'p> {
     }
 
     /// Packets that come to the end of a chain.
-    fn chain(
-        &mut self,
-        chain: ChainIndex,
-        enter: Region,
-        depth: usize,
-    ) -> Result<Region, Failure> {
+    fn chain(&mut self, chain: ChainIndex, enter: Region, depth: usize) -> Result<Region, Failure> {
         let image = self.program.image;
         let Some(linked) = image.chain(chain) else { return Ok(enter) };
         let mut reach = enter;
@@ -355,10 +340,8 @@ impl<'a, 'p> Walk<'a, 'p> {
                 if region.is_none() {
                     continue;
                 }
-                if !matches!(
-                    end,
-                    RuleEnd::Verdict(LinkedVerdict::Continue | LinkedVerdict::Break)
-                ) {
+                if !matches!(end, RuleEnd::Verdict(LinkedVerdict::Continue | LinkedVerdict::Break))
+                {
                     reach = self.limit(self.universe.diagrams.minus(&reach, &region))?;
                 }
                 match end {
@@ -367,8 +350,7 @@ impl<'a, 'p> Walk<'a, 'p> {
                         LinkedVerdict::Drop => self.decide(region, End::Drop, Some(rule)),
                         LinkedVerdict::Queue { num, bypass } => {
                             let done = crate::field::Done::Queue;
-                            let noted =
-                                self.machine.done(self.universe, &region, done, num.into());
+                            let noted = self.machine.done(self.universe, &region, done, num.into());
                             self.limit(noted)?;
                             self.decide(region, End::Queue { total: 1, bypass }, Some(rule));
                         }

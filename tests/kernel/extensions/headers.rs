@@ -194,7 +194,20 @@ pub fn all() -> Vec<Scenario> {
         }));
     }
     all.push(rates());
+    all.push(systems());
     all
+}
+
+/// Systems by their fingerprints.
+fn systems() -> Scenario {
+    let rules = forwarded(&["
+-p tcp -m osf --genre Linux
+-p tcp -m osf --genre Linux --ttl 1
+-p tcp -m osf --genre Windows --ttl 2
+-p tcp -m osf ! --genre Linux --ttl 2
+-p tcp -m osf --genre Nowhere --ttl 2
+"]);
+    with("systems", (rules, vec![]), 80, |rng| frames::frame(rng, false)).fingerprints()
 }
 
 /// Rates, with limits that are far from what they are.

@@ -79,6 +79,11 @@ const OPTIONS: &[Opt] = &[
          `xdp:DEV`, `tc-ingress:DEV`, `tc-egress:DEV`, or `[FAMILY:]HOOK[@PRIORITY]` of ip and ip6",
     )
     .takes("HOOK=FILE[:PROGRAM]...", Values::Any),
+    long(
+        "check-bpf",
+        "run the rules of chains that have a BPF program, too, and report the first packet of each chain of\n\
+         which rules and program make something else; exit with 1 if there is one",
+    ),
     long("bpf-elements", "elements of their maps at the beginning: lines of map, key and value, in hexadecimal")
         .takes("FILE", Values::Files),
     long("bpf-maps", "write the elements of their maps at the end to FILE")
@@ -128,6 +133,7 @@ pub struct Options {
     pub against: Option<PathBuf>,
     /// Whether what is sent is held against the captures.
     pub compare: bool,
+    pub check_bpf: bool,
     pub write_dir: Option<PathBuf>,
     /// Lines of `log` statements.
     pub log: Option<PathBuf>,
@@ -204,6 +210,7 @@ struct Given {
     read: Captures,
     against: Option<PathBuf>,
     compare: bool,
+    check_bpf: bool,
     write_dir: Option<PathBuf>,
     log: Option<PathBuf>,
     nflog: Option<PathBuf>,
@@ -287,6 +294,7 @@ impl Given {
             "bpf-maps" => once(&mut self.bpf_maps, "--bpf-maps", file(parser)?)?,
             "as-is" => self.read.as_is = true,
             "compare" => self.compare = true,
+            "check-bpf" => self.check_bpf = true,
             "json" => self.json = true,
             "handle" => self.handle = true,
             "summary-json" => once(&mut self.summary_json, "--summary-json", file(parser)?)?,
@@ -322,7 +330,8 @@ impl Given {
             &self.report,
         ];
         let lists = self.taps.is_empty() && self.captures.is_empty() && self.queues.is_empty();
-        let flags = self.compare || self.handle || self.trace || self.engine.is_some();
+        let flags =
+            self.compare || self.check_bpf || self.handle || self.trace || self.engine.is_some();
         files.into_iter().any(Option::is_some)
             || !lists
             || flags
@@ -382,6 +391,7 @@ impl Given {
             read,
             against: self.against,
             compare: self.compare,
+            check_bpf: self.check_bpf,
             write_dir: self.write_dir,
             log: self.log,
             nflog: self.nflog,

@@ -12,7 +12,8 @@ use penstock_conntrack::Conntrack;
 use penstock_daemon::errln;
 use penstock_daemon::probe::{captured, number_of};
 use penstock_dataplane::{
-    BpfFault, DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
+    BpfDifference, BpfFault, BpfRules, DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink,
+    TraceRecord,
 };
 use penstock_files::Access;
 use penstock_io::{CaptureWriter, LinkType};
@@ -77,6 +78,8 @@ pub struct Output<'n> {
     compare: Option<Compare>,
     /// A segment of a super-packet.
     segment: Vec<u8>,
+    /// Rules and program of a chain were found to differ.
+    pub differed: bool,
     /// Trace lines that are still to be printed.
     lines: String,
     error: Option<String>,
@@ -113,6 +116,7 @@ impl<'n> Output<'n> {
             outgoing: None,
             compare: None,
             segment: Vec::new(),
+            differed: false,
             lines: String::new(),
             error: None,
         }
@@ -400,6 +404,32 @@ impl Sink for Output<'_> {
     fn bpf_fault(&mut self, fault: &BpfFault<'_>) {
         let BpfFault { label, program, fault } = fault;
         errln!("Warning: {label}: BPF program {}: {fault}", program.name());
+    }
+
+    fn bpf_differs(&mut self, difference: &BpfDifference<'_>, packet: &Packet) {
+        self.differed = true;
+        let BpfDifference { program, place, passes, rules } = difference;
+        let program_does = match passes {
+            Some(true) => "accepts",
+            Some(false) => "drops",
+            None => "goes wrong on",
+        };
+        let rules_do = match rules {
+            BpfRules::Accept => "accept",
+            BpfRules::Drop => "drop",
+            BpfRules::Take => "take or queue",
+        };
+        let (family, table, chain) = (place.family.name(), place.table, place.chain);
+        let by = match place.rule {
+            Some(handle) => format!(" (rule with handle {handle})"),
+            None => String::new(),
+        };
+        let headers = self.tracer.as_ref().map(|tracer| tracer.headers(packet));
+        errln!(
+            "Error: --check-bpf: chain {family} {table} {chain}: rules {rules_do}{by}, program {} {program_does}: {}",
+            program.name(),
+            headers.unwrap_or_default().trim()
+        );
     }
 
     fn bpf_printk(&mut self, line: &str) {

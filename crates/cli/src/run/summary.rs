@@ -205,9 +205,8 @@ impl Summary<'_> {
                 program["device"] = json!(device);
             }
             program["program"] = json!(attached.program.name());
-            for (name, count) in attached.counts.parts() {
-                let name = if name.starts_with("dropped,") { "faults" } else { name };
-                program[name.replace(' ', "_")] = json!(count);
+            for (name, count) in attached.counts.keyed() {
+                program[name] = json!(count);
             }
             program
         });

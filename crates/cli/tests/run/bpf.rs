@@ -212,6 +212,135 @@ fn programs_of_tc_run_before_ingress_and_after_egress() {
     }
 }
 
+/// A chain with a program, and rules of the same purpose.
+const CHAIN: &str = "table ip t {\n\
+    \tchain c {\n\
+    \t\ttype filter hook forward priority filter - 5; policy accept;\n\
+    \t\tbpf object \"x.o\" section \"netfilter\"\n\
+    \t\tudp dport 54 counter packets 0 bytes 0 drop\n\
+    \t}\n\
+    \n\
+    \tchain d {\n\
+    \t\ttype filter hook forward priority filter; policy accept;\n\
+    \t\tcounter packets 0 bytes 0\n\
+    \t}\n\
+    }\n";
+
+#[test]
+fn packets_meet_the_program_of_a_chain_and_listings_show_its_rules() {
+    let place = TestDir::new("bpf-chain");
+    if !compile(&place, &example("hooks.c"), "x.o") {
+        return;
+    }
+    let frames = [(T, frame(53)), (T + 1, frame(54)), (T + 2, frame(55))];
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    place.write("chain.nft", CHAIN.as_bytes());
+    for engine in ["interpreter", "jit"] {
+        let run = format!("--net net.ip --rules chain.nft --engine {engine} --read lan=lan.pcap");
+        let out = place.run(&run);
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        // The map of ports is empty: all pass.
+        let listing = CHAIN.replace("counter packets 0 bytes 0\n", "counter packets 3 bytes 84\n");
+        assert_eq!(text(&out.stdout), listing);
+        let out = place.run(&format!("{run} --check-bpf"));
+        assert_eq!(out.status.code(), Some(1));
+        let told = text(&out.stderr);
+        let errors: Vec<&str> = told.lines().filter(|line| line.starts_with("Error")).collect();
+        assert_eq!(errors.len(), 1, "{told}");
+        let expected = "Error: --check-bpf: chain ip t c: rules drop (rule with handle 3), program judge \
+                        accepts: ";
+        assert!(errors[0].starts_with(expected) && errors[0].contains("udp dport 54"), "{told}");
+        let counted =
+            listing.replace("54 counter packets 0 bytes 0", "54 counter packets 1 bytes 28");
+        assert_eq!(text(&out.stdout), counted);
+    }
+}
+
+#[test]
+fn a_chain_with_a_program_changes_as_a_whole() {
+    let place = TestDir::new("bpf-whole");
+    if !compile(&place, &example("hooks.c"), "x.o") {
+        return;
+    }
+    place.write("chain.nft", CHAIN.as_bytes());
+    let nft = |arguments: &str| place.command("nft", &format!("--state state {arguments}"));
+    let out = nft("-f chain.nft");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    // The state has the object: its file is not read again.
+    std::fs::rename(place.0.join("x.o"), place.0.join("y.o")).unwrap();
+    assert_eq!(text(&nft("list ruleset").stdout), CHAIN);
+    let hooks = text(&nft("list hooks").stdout);
+    assert!(hooks.contains("\t\t-0000000005 chain ip t c [nf_hook_run_bpf]\n"), "{hooks}");
+    let json = text(&nft("-j list chain ip t c").stdout);
+    assert!(json.contains(r#""bpf": {"object": "x.o", "section": "netfilter"}"#), "{json}");
+    let fixed = "a chain with a BPF program changes only as a whole: state its program, too";
+    for (arguments, message) in [
+        ("add rule ip t c accept", fixed),
+        ("delete rule ip t c handle 3", fixed),
+        ("-f chain.nft", "Could not open file \"x.o\": No such file or directory"),
+    ] {
+        let out = nft(arguments);
+        assert_eq!(out.status.code(), Some(1), "{arguments}");
+        assert!(text(&out.stderr).contains(message), "{arguments}: {}", text(&out.stderr));
+    }
+    assert_eq!(text(&nft("list ruleset").stdout), CHAIN);
+    std::fs::rename(place.0.join("y.o"), place.0.join("x.o")).unwrap();
+    for (hook, wrong, message) in [
+        ("forward", "section \"tc\"", "program mark (section tc) is not one of netfilter"),
+        ("forward", "section \"none\"", "no such program among"),
+        ("ingress device lan", "", "a program is for chains of type filter at prerouting"),
+    ] {
+        let rules = format!(
+            "table inet u {{ chain c {{ type filter hook {hook} priority 0; bpf object \"x.o\" {wrong}; }}; }}"
+        );
+        place.write("wrong.nft", rules.as_bytes());
+        let out = nft("-f wrong.nft");
+        assert_eq!(out.status.code(), Some(1), "{rules}");
+        assert!(text(&out.stderr).contains(message), "{rules}: {}", text(&out.stderr));
+    }
+    // A file that states it all again replaces it.
+    let out = nft("-f chain.nft");
+    assert!(out.status.success(), "{}", text(&out.stderr));
+}
+
+#[test]
+fn programs_of_classic_bpf_match_in_rules() {
+    let place = TestDir::new("bpf-bytecode");
+    let frames = [(T, frame(53)), (T + 1, frame(54)), (T + 2, frame(55))];
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    // The port of destination of UDP behind a header of 20 bytes is 54.
+    let program = "6,48 0 0 9,21 0 3 17,40 0 0 22,21 0 1 54,6 0 0 65535,6 0 0 0";
+    let rule = format!("\t\tbpf bytecode \"{program}\" counter packets 0 bytes 0 drop\n");
+    let rules = format!(
+        "table ip t {{\n\tchain c {{\n\t\ttype filter hook forward priority filter; policy accept;\n\
+         {rule}\t}}\n}}\n"
+    );
+    place.write("bytecode.nft", rules.as_bytes());
+    for engine in ["interpreter", "jit"] {
+        let out = place.run(&format!(
+            "--net net.ip --rules bytecode.nft --engine {engine} --read lan=lan.pcap --write-dir out"
+        ));
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        assert_eq!(text(&out.stdout), rules.replace("packets 0 bytes 0", "packets 1 bytes 28"));
+        assert_eq!(place.frames("out/wan.pcap"), [(T, forwarded(53)), (T + 2, forwarded(55))]);
+    }
+    for (program, message) in [
+        ("1", "a program of BPF has another length"),
+        ("x", "a program of BPF begins with the number of its instructions"),
+        ("1,6 0 0", "an instruction of BPF is four numbers"),
+        ("65,6 0 0 0", "a program of BPF has 1 to 64 instructions"),
+        ("1,48 0 0 0", "its program has no end"),
+    ] {
+        let rules =
+            rules.replace("6,48 0 0 9,21 0 3 17,40 0 0 22,21 0 1 54,6 0 0 65535,6 0 0 0", program);
+        place.write("wrong.nft", rules.as_bytes());
+        let out = place.run("--net net.ip --rules wrong.nft --read lan=lan.pcap");
+        assert_eq!(out.status.code(), Some(1), "{program}");
+        let told = text(&out.stderr);
+        assert!(told.contains(message), "{program}: {told}");
+    }
+}
+
 #[test]
 fn what_cannot_be_attached_is_refused() {
     let place = TestDir::new("bpf-refused");

@@ -104,13 +104,13 @@ impl Reader<'_> {
         self.actions.extend(self.length.take());
         if self.m.translated {
             self.headers(dialogue.listens);
-            self.to_who_listens(dialogue.listens)?;
+            self.redirect(dialogue.listens)?;
         }
         Ok(())
     }
 
     /// Has a message to the client arrive at the port where it listens.
-    fn to_who_listens(&mut self, port: Option<u16>) -> Result<(), Refused> {
+    fn redirect(&mut self, port: Option<u16>) -> Result<(), Refused> {
         match port {
             Some(_) if self.m.direction == Direction::Original => Ok(()),
             Some(_) if self.m.tuples[0].protocol != protocol::UDP => Err(Refused(None)),
@@ -205,7 +205,8 @@ impl Reader<'_> {
             return Ok(());
         };
         let session = text.described(version.at, connection, sip_text::MEDIA);
-        let (mut at, mut seen, mut streams) = (version.at, None, 0);
+        let (mut at, mut streams) = (version.at, 0);
+        let mut seen = session.map(|(address, _)| address);
         while streams < STREAMS.len() {
             let Found::Is(line) = text.description(at, sip_text::MEDIA, None) else { break };
             let kind = &text.data()[line.at..line.end()];

@@ -298,19 +298,9 @@ impl Conntrack {
         }
         let mut candidate = base;
         for _ in 0..tries {
-            match self.expect_stream(at_port(data, candidate), max) {
-                Ok(new) => match self.expect_stream(at_port(&control, candidate | 1), max) {
-                    Ok(_) => return Some(if candidate == base { asked } else { candidate }),
-                    Err(e) => {
-                        let class = data.class;
-                        self.unexpect_of(n, |x| {
-                            new && x.tuple.dst_id == candidate && x.class == class
-                        });
-                        if e != ExpectError::Busy {
-                            return None;
-                        }
-                    }
-                },
+            let both = [at_port(data, candidate), at_port(&control, candidate | 1)];
+            match self.expect_stream(both, max) {
+                Ok(()) => return Some(if candidate == base { asked } else { candidate }),
                 Err(ExpectError::Busy) => {}
                 Err(_) => return None,
             }
@@ -319,15 +309,20 @@ impl Conntrack {
         None
     }
 
-    /// Expects one part of a stream. If the same is expected as something else, or by another
+    /// Expects both parts of a stream. If the same is expected as something else, or by another
     /// connection, already (`EALREADY`), an untranslated one is content with that, and a translated
-    /// one fails (`nf_nat_sdp_media()`). Returns whether it is expected by this.
-    fn expect_stream(&mut self, expectation: Expectation, max: u32) -> Result<bool, ExpectError> {
-        if self.is_expected_otherwise(&expectation) {
-            let translated = expectation.follow.is_some();
-            return if translated { Err(ExpectError::Already) } else { Ok(false) };
+    /// one fails (`nf_nat_sdp_media()`).
+    fn expect_stream(&mut self, both: [Expectation; 2], max: u32) -> Result<(), ExpectError> {
+        let translated = both[0].follow.is_some();
+        match both.each_ref().map(|one| self.is_expected_otherwise(one)) {
+            [false, false] => self.expect_both(both, max),
+            _ if translated => Err(ExpectError::Already),
+            [true, true] => Ok(()),
+            [first, _] => {
+                let [data, control] = both;
+                self.expect(if first { control } else { data }, max)
+            }
         }
-        self.expect(expectation, max).map(|()| true)
     }
 
     /// Whether a connection with the same helper expects the stream already, to the port that is

@@ -142,7 +142,7 @@ impl Conntrack {
     fn tell_now(&mut self, n: u32) {
         let what = self.store[n].flags >> SHIFT;
         self.forget_noted(n);
-        if self.store[n].has(status::DYING) {
+        if self.store[n].has(status::DYING) || !self.store[n].has(status::CONFIRMED) {
             return;
         }
         let kind = if what & (event::NEW | event::RELATED) != 0 {

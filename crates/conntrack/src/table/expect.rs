@@ -58,6 +58,36 @@ impl Conntrack {
     /// # Errors
     /// See [`ExpectError`].
     pub fn expect(&mut self, mut expectation: Expectation, max: u32) -> Result<(), ExpectError> {
+        self.make_room(&mut expectation, max, 0)?;
+        self.enter_expectation(expectation)
+    }
+
+    /// Expects two connections of a class, or none (`nf_ct_expect_related_pair()`): what they
+    /// replace ends before.
+    ///
+    /// # Errors
+    /// See [`ExpectError`].
+    pub(crate) fn expect_both(
+        &mut self,
+        [mut first, mut second]: [Expectation; 2],
+        max: u32,
+    ) -> Result<(), ExpectError> {
+        self.make_room(&mut first, max, 0)?;
+        self.make_room(&mut second, max, 1)?;
+        let (master, class, tuple) = (first.master.entry, first.class, first.tuple);
+        self.enter_expectation(first)?;
+        self.enter_expectation(second)
+            .inspect_err(|_| self.unexpect_of(master, |e| e.class == class && e.tuple == tuple))
+    }
+
+    /// Ends what an expectation replaces, and the oldest if there are too many of its class
+    /// (`__nf_ct_expect_check()`): `more` are about to come besides it. Sets its zone.
+    fn make_room(
+        &mut self,
+        expectation: &mut Expectation,
+        max: u32,
+        more: u32,
+    ) -> Result<(), ExpectError> {
         let master = self.resolve_ref(expectation.master).ok_or(ExpectError::NoMaster)?;
         let e = &self.store[master];
         if e.has(status::DYING) || usize::from(expectation.class) >= CLASSES {
@@ -84,7 +114,7 @@ impl Conntrack {
                 return Err(ExpectError::Busy);
             }
         }
-        if max != 0 && self.expecting(master, expectation.class) >= max {
+        if max != 0 && self.expecting(master, expectation.class) + more >= max {
             let oldest = self.extra(master).and_then(|x| {
                 let of_class = |id: &&u32| {
                     self.expects.get(**id).is_some_and(|s| s.expectation.class == expectation.class)
@@ -100,6 +130,13 @@ impl Conntrack {
         {
             return Err(ExpectError::TableFull);
         }
+        Ok(())
+    }
+
+    /// Enters an expectation for which there is room.
+    fn enter_expectation(&mut self, expectation: Expectation) -> Result<(), ExpectError> {
+        let master = self.resolve_ref(expectation.master).ok_or(ExpectError::NoMaster)?;
+        let destination = expectation.destination();
         if let Some(member) = &self.member {
             member.expect(&expectation, self.settings.expect_max)?;
         }

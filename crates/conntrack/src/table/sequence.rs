@@ -31,6 +31,7 @@ impl Conntrack {
         let position = 0;
         let pairs = self.extra_mut(n).seqadj.get_or_insert_default();
         pairs[direction as usize] = SeqAdjust { position, before: shift, after: shift };
+        self.note(n, event::SEQADJ);
         self.store[n].status |= status::SEQ_ADJUST;
     }
 
@@ -56,7 +57,6 @@ impl Conntrack {
             this.before = this.after;
             this.after = this.after.wrapping_add(shift);
         }
-        self.note(n, event::SEQADJ);
         self.store[n].status |= status::SEQ_ADJUST;
     }
 }

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | `address` | where the sockets are |
 //! | [`protocol`] | the messages |
+//! | [`bpf_call`] | what `penstock bpf` asks for |
 //! | `capture_call`, `captured` | what `penstock capture` asks for, and frames |
 //! | [`netfilter`] | messages about netfilter sockets |
 //! | [`exec`] | the side of `penstock exec` |
@@ -20,6 +21,7 @@
 
 mod address;
 mod admission;
+pub mod bpf_call;
 mod budget;
 mod capture_call;
 mod captured;
@@ -29,6 +31,7 @@ pub mod exec;
 pub mod netfilter;
 mod peer;
 pub mod protocol;
+mod table_call;
 
 use std::time::Duration;
 
@@ -41,6 +44,8 @@ pub use capture_call::CaptureCall;
 pub use captured::Captured;
 pub(crate) use connection::{Client, ClientFiles, PATIENCE, Telling};
 pub(crate) use peer::Peer;
+pub(crate) use table_call::kinds;
+pub use table_call::{ConnectionTable, TableAction, TableCall};
 
 /// What `penstock nft` asks for, as its command line says it.
 #[derive(Clone, Debug)]

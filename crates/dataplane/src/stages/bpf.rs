@@ -6,14 +6,15 @@
 use penstock_ebpfvm::context::Device;
 use penstock_ebpfvm::{Context as ProgramContext, Counts, Program};
 use penstock_packet::Packet;
-use penstock_program::{Context, Family, Hook};
+use penstock_program::{Context, Family, Hook, Outcome};
 
-use crate::bpf::{BpfFault, NETFILTER, World};
+use crate::bpf::{BpfDifference, BpfFault, BpfRules, NETFILTER, World};
 use crate::hook_result::HookResult;
-use crate::hooks::{HookProgram, ProgramIndex, devices};
-use crate::place::chain_place;
+use crate::hooks::{Entry, HookProgram, ProgramIndex, devices};
+use crate::place::{chain_place, rule_place};
 use crate::reason::DropReason;
 use crate::sink::Sink;
+use crate::stages::hook_env::{ChainCall, HookEnv};
 use crate::worker::Worker;
 
 /// `NF_ACCEPT`.
@@ -63,7 +64,7 @@ impl<S: Sink> Worker<'_, S> {
         &mut self,
         index: ProgramIndex,
         at: Context,
-        packet: &Packet,
+        packet: &mut Packet,
     ) -> HookResult {
         let hooks = self.hooks;
         let Some(HookProgram { program, label, counts, chain }) = hooks.program(index) else {
@@ -73,6 +74,12 @@ impl<S: Sink> Worker<'_, S> {
         self.fill_netfilter(&mut context, at, packet);
         let verdict = self.run_program(program, (label, counts), &mut context, packet.meta.time);
         self.state.bpf.give_back(NETFILTER, context);
+        if self.state.bpf.checks
+            && let Some(entry) = chain
+        {
+            let passes = verdict.map(|verdict| verdict == ACCEPT);
+            self.check_program(program, counts, entry, at, passes, packet);
+        }
         let reason = match verdict {
             Some(ACCEPT) => {
                 Counts::count(&counts.passed);
@@ -87,6 +94,49 @@ impl<S: Sink> Worker<'_, S> {
         let place = chain.and_then(|entry| chain_place(self.image, entry.chain));
         self.drop_at(reason, place, packet);
         HookResult::Dropped
+    }
+
+    /// Runs the rules of a chain with a program on a copy of a packet, and tells if they decide
+    /// otherwise.
+    fn check_program(
+        &mut self,
+        program: &Program,
+        counts: &Counts,
+        entry: &Entry,
+        context: Context,
+        passes: Option<bool>,
+        packet: &Packet,
+    ) {
+        let image = self.image;
+        let mut copy = self.state.buffers.spare.pop().unwrap_or_default();
+        copy.clone_from(packet);
+        if copy.meta.trace_id == 0 {
+            copy.meta.trace_id = self.next_trace_id();
+        }
+        let site = ChainCall { entry, context, destination: None };
+        let mut env = HookEnv::new(self, &site, &copy);
+        env.silent = true;
+        let outcome = penstock_program::run(image, entry.chain, &mut copy, &mut env);
+        self.state.buffers.spare.push(copy);
+        let chain = chain_place(image, entry.chain);
+        let (rules, place) = match outcome {
+            Outcome::Accept => (BpfRules::Accept, chain),
+            Outcome::Drop(rule) => (BpfRules::Drop, rule_place(image, rule)),
+            Outcome::Queue { rule, .. } => (BpfRules::Take, rule_place(image, rule)),
+            Outcome::Stolen => (BpfRules::Take, chain),
+            Outcome::Policy => {
+                let accepts = image.chain(entry.chain).and_then(|c| c.policy_accept);
+                let accepts = accepts.unwrap_or(true);
+                (if accepts { BpfRules::Accept } else { BpfRules::Drop }, chain)
+            }
+        };
+        let same = passes.is_some() && passes.map(BpfRules::of) == Some(rules);
+        if let Some(place) = place.filter(|_| !same)
+            && Counts::count(&counts.differed) == 0
+        {
+            let difference = BpfDifference { program, place, passes, rules };
+            self.sink.bpf_differs(&difference, packet);
+        }
     }
 
     /// What a program at a hook sees of a packet.

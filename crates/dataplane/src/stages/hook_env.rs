@@ -48,6 +48,8 @@ pub(crate) struct HookEnv<'w, 'a, 's, S> {
     pub(super) context: Context,
     pub(super) destination: Destined<'s>,
     pub(crate) rejected: bool,
+    /// Nothing is answered or sent.
+    pub(super) silent: bool,
     /// The device that the packet is at.
     pub(super) device: u32,
     /// The packet was shown in this chain's trace already.
@@ -126,6 +128,7 @@ impl<'w, 'a, 's, S: Sink> HookEnv<'w, 'a, 's, S> {
             context: site.context,
             destination: Destined::Fixed(site.destination),
             rejected: false,
+            silent: false,
             device,
             header_shown: false,
             stage_end: HookResult::Accept,
@@ -286,6 +289,9 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
     }
 
     fn log(&mut self, packet: &Packet, log: &Log) {
+        if self.silent {
+            return;
+        }
         let (iif, oif) = self.devices(packet);
         let image = self.worker.image;
         let Some(place) = chain_place(image, self.entry.chain) else { return };
@@ -293,12 +299,16 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
         let context = self.context;
         let (input, output) = (net.link(iif), net.link(oif));
         let ports = self.worker.bridge_ports(packet);
-        let record = LogRecord { log, place, context, input, output, ports };
+        let connection = self.worker.state.conntrack.connection(&packet.meta.ct);
+        let record = LogRecord { log, place, context, input, output, ports, connection };
         self.worker.sink.log(&record, packet);
     }
 
     fn reject(&mut self, packet: &Packet, rejection: Rejection) {
         self.rejected = true;
+        if self.silent {
+            return;
+        }
         let destination = self.destination().copied();
         let (entry, context) = (self.entry, self.context);
         let site = ChainCall { entry, context, destination: destination.as_ref() };
@@ -324,6 +334,9 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
     }
 
     fn dup(&mut self, packet: &Packet, gateway: Option<IpAddr>, device: Option<u32>) {
+        if self.silent {
+            return;
+        }
         self.worker.duplicate(packet, gateway, device, self.context);
     }
 

@@ -107,18 +107,20 @@ impl<S: Sink> Worker<'_, S> {
         skb.ingress_ifindex = if hook == Hook::Ingress { device } else { 0 };
         skb.ifindex = device;
         skb.mtu = self.net.link(device).map_or(0, |link| link.mtu);
+        // qdisc_pkt_len_init(): at ingress the link header does not count.
+        let link = if hook == Hook::Ingress { 0 } else { packet.link().len() };
         let (size, segments, headers) = match (meta.gso, packet.gso_headers()) {
             (Some(gso), Some(headers)) => {
                 let payload = packet.network().len().saturating_sub(headers.payload);
                 let size = usize::from(gso.size).max(1);
-                let headers = packet.link().len() + headers.payload;
+                let headers = link + headers.payload;
                 (u32::from(gso.size), payload.div_ceil(size) as u32, headers as u32)
             }
             _ => (0, 0, 0),
         };
         (skb.gso_size, skb.gso_segs) = (size, segments);
-        // qdisc_pkt_len_init()
-        skb.wire_len = packet.frame().len() as u32 + segments.saturating_sub(1) * headers;
+        let len = (link + packet.network().len()) as u32;
+        skb.wire_len = len + segments.saturating_sub(1) * headers;
         (skb.queue_mapping, skb.hash, skb.tstamp, skb.hwtstamp) = (0, 0, 0, 0);
         (skb.tc_index, skb.tc_classid, skb.napi_id) = (0, 0, 0);
         skb.cb = [0; 20];

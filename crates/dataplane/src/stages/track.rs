@@ -69,7 +69,9 @@ impl<S: Sink> Worker<'_, S> {
             let place = Place { family: context.family, table: "", chain: "", rule: None };
             let (input, output) = (self.net.link(devices.0), self.net.link(devices.1));
             let ports = self.bridge_ports(packet);
-            let record = LogRecord { log: &log, place, context, input, output, ports };
+            let connection = self.state.conntrack.connection(&packet.meta.ct);
+            let log = &log;
+            let record = LogRecord { log, place, context, input, output, ports, connection };
             self.sink.log(&record, packet);
         }
     }

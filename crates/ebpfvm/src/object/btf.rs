@@ -37,6 +37,8 @@ pub(super) enum Kind {
     Enum {
         size: u32,
         signed: bool,
+        /// The low 32 bits of its values, in order.
+        values: Vec<u32>,
     },
     /// `typedef`, `const` and the like.
     Same(Id),
@@ -125,10 +127,15 @@ impl Btf {
             }
             6 | 19 => {
                 let each = if info >> 24 & 0x1f == 6 { 2 } else { 3 };
-                for _ in 0..count * each {
+                let mut values = Vec::new();
+                for _ in 0..count {
                     words.next()?;
+                    values.push(words.next()?);
+                    for _ in 2..each {
+                        words.next()?;
+                    }
                 }
-                Kind::Enum { size: last, signed: flag }
+                Kind::Enum { size: last, signed: flag, values }
             }
             8..=11 | 18 => Kind::Same(last),
             7 | 12 | 16 => Kind::Other,

@@ -241,7 +241,10 @@ pub(super) fn apply(
             };
             if relocation.kind == 9 { size } else { Some(u32::from(size.is_some())) }
         }
-        _ => return Err(ObjectError::Unsupported("a relocation of an enumeration".to_owned())),
+        10 => Some(u32::from(enumerator_exists(btf, relocation).ok_or_else(broken)?)),
+        // The value that the object has it with, which is in the instruction.
+        11 => return Ok(()),
+        _ => return Err(ObjectError::Unsupported("a relocation of an unknown kind".to_owned())),
     };
     match value {
         Some(value) => patch(insn, value, relocation, btf).ok_or_else(broken),
@@ -256,6 +259,19 @@ pub(super) fn apply(
             Ok(())
         }
     }
+}
+
+/// `bpf_core_enum_value_exists()`: values are those that the object has, as of the kernel's user
+/// interface, except numbers of helpers, which exist if there is such a helper.
+fn enumerator_exists(btf: &Btf, relocation: &Relocation) -> Option<bool> {
+    let (_, found) = btf.plain(relocation.of)?;
+    let Kind::Enum { values, .. } = &found.kind else { return None };
+    let index: usize = btf.string(relocation.access).parse().ok()?;
+    let value = *values.get(index)?;
+    Some(match essential(btf.string(found.name)) {
+        "bpf_func_id" => Helper::of_number(value as i32).is_some_and(|helper| !helper.is_kfunc()),
+        _ => true,
+    })
 }
 
 fn field_value(kind: u32, target: Option<Place>) -> Option<u32> {

@@ -6,6 +6,7 @@
 
 mod compile;
 mod generate;
+mod netfilter;
 mod objects;
 mod random;
 mod sys;

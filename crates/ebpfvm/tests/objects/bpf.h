@@ -69,6 +69,7 @@ static long (*dynptr_read)(void *to, __u64 len, const struct bpf_dynptr *from, _
 			   __u64 flags) = (void *)BPF_FUNC_dynptr_read;
 static long (*trace_printk)(const char *format, __u32 size, ...) = (void *)BPF_FUNC_trace_printk;
 
-extern int bpf_dynptr_from_skb(void *skb, __u64 flags, struct bpf_dynptr *to) SEC(".ksyms");
+extern int bpf_dynptr_from_skb(struct __sk_buff *skb, __u64 flags,
+			       struct bpf_dynptr *to) SEC(".ksyms");
 extern void *bpf_dynptr_slice(const struct bpf_dynptr *of, __u32 at, void *buffer,
 			      __u32 len) SEC(".ksyms");

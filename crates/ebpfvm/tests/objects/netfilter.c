@@ -64,7 +64,7 @@ int judge(struct bpf_nf_ctx *context)
 		      __builtin_preserve_field_info(skb->no_such_field, 2) << 1;
 	if (__builtin_preserve_field_info(skb->no_such_field, 2))
 		note.mark = skb->no_such_field;
-	if (bpf_dynptr_from_skb(skb, 0, &packet))
+	if (bpf_dynptr_from_skb((void *)skb, 0, &packet))
 		return 0;
 	ip = bpf_dynptr_slice(&packet, 0, &buffer, sizeof(buffer));
 	if (!ip)

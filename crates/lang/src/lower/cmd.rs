@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use penstock_program::expr::{Counter, Limit, LimitType, Quota, Synproxy};
-use penstock_ruleset::{Change, ChainProgram};
 use penstock_ruleset::change::{
     Key, Mode, NewBase, NewChain, NewFlowtable, NewRule, NewSet, Position,
 };
 use penstock_ruleset::model::{ElementValue, Family, ObjectValue};
+use penstock_ruleset::{ChainProgram, Change};
 use penstock_sets::{Element, Policy};
 use penstock_syntax::ast::cmd::{
     ChainBlock, FlowtableBlock, New, ObjKind, ObjectBlock, ObjectSpec, SetBlock, SetData, Target,

@@ -180,7 +180,8 @@ impl Session<'_> {
             | Change::DeleteFlowtable { .. }
             | Change::Sender { .. }
             | Change::Closed { .. }
-            | Change::Global(_) => None,
+            | Change::Global(_)
+            | Change::Gap { .. } => None,
         };
         event.into_iter().collect()
     }
@@ -271,7 +272,8 @@ impl Session<'_> {
             | Change::DeleteFlowtable { .. }
             | Change::Sender { .. }
             | Change::Closed { .. }
-            | Change::Global(_) => return None,
+            | Change::Global(_)
+            | Change::Gap { .. } => return None,
         };
         Some(format!("{verb} {text}"))
     }

@@ -72,7 +72,10 @@ pub(super) fn diagnostic(
     match near {
         Some(near) => Diagnostic::error(loc, format!("{text}; did you mean {near}?")),
         None => {
-            let why = e.detail.as_deref().unwrap_or(text);
+            // The kernel knows no programs of chains, and so has no word for what is wrong.
+            let own =
+                e.detail.as_deref().filter(|_| matches!(e.blame, Blame::Program | Blame::Chain));
+            let why = own.unwrap_or(text);
             Diagnostic::error(loc, format!("Could not process rule: {why}"))
         }
     }
@@ -139,7 +142,8 @@ fn kind(change: &Change) -> Option<Kind> {
         | Change::DeleteElements { .. }
         | Change::Sender { .. }
         | Change::Closed { .. }
-        | Change::Global(_) => return None,
+        | Change::Global(_)
+        | Change::Gap { .. } => return None,
         Change::AddObject { .. } | Change::DeleteObject { .. } => Kind::Object,
         Change::AddFlowtable { .. } | Change::DeleteFlowtable { .. } => Kind::Flowtable,
     })
@@ -167,7 +171,9 @@ pub(super) fn place(change: &Change) -> Option<(Family, &str)> {
         | Change::DeleteObject { family, table, .. }
         | Change::AddFlowtable { family, table, .. }
         | Change::DeleteFlowtable { family, table, .. } => (*family, table),
-        Change::Sender { .. } | Change::Closed { .. } | Change::Global(_) => return None,
+        Change::Sender { .. } | Change::Closed { .. } | Change::Global(_) | Change::Gap { .. } => {
+            return None;
+        }
     })
 }
 
@@ -194,7 +200,8 @@ fn name_in(change: &Change) -> Option<&str> {
         Change::DeleteTable { .. }
         | Change::Sender { .. }
         | Change::Closed { .. }
-        | Change::Global(_) => None,
+        | Change::Global(_)
+        | Change::Gap { .. } => None,
     }
 }
 

@@ -27,18 +27,19 @@ pub(super) fn socket(context: &Context, call: &Call, task: &Task) -> Result {
     let owners = context.sockets().owners(space);
     let may_change = task.may_administer(&context.listener, call, &owners);
     let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
-    let decides = context.numbers.packets.is_some() && task.decides_on_packets();
+    let mut habits = task.habits();
+    habits.decides &= context.numbers.packets.is_some();
     let (inode, end) = {
         let mut sockets = context.sockets();
         let opened = sockets.open(kind, nonblocking, may_change, space);
         let (inode, end) = opened.inspect_err(|_| sockets.drop_unused(space))?;
         if let Some(socket) = sockets.get(inode) {
-            socket.decides = decides;
+            socket.habits = habits;
         }
         (inode, end)
     };
     context.watch(inode);
-    let numbers = context.numbers.of(decides);
+    let numbers = context.numbers.of(habits.decides);
     let given = give(context, call, task, end.as_fd(), numbers, flags & libc::SOCK_CLOEXEC != 0);
     if given.is_err() {
         context.sockets().close(inode);
@@ -59,7 +60,7 @@ pub(super) fn duplicate(this: &Trapped<'_>) -> Result {
     if first > *this.context.numbers.all.end() {
         return CONTINUE;
     }
-    let decides = this.context.socket(this.inode, |socket| socket.decides)?;
+    let decides = this.context.socket(this.inode, |socket| socket.habits.decides)?;
     let numbers = this.context.numbers.of(decides);
     let numbers = first.max(*numbers.start())..=*numbers.end();
     let file = this.task.borrow(&this.context.listener, call, call.int(0))?;

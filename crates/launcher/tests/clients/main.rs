@@ -29,6 +29,7 @@ const TESTS: &[Test] = &[
     ("signals_interrupt_and_restart_calls", || python("signals.py")),
     ("many_answers_wait_for_a_slow_reader", || python("backlog.py")),
     ("groups_are_told", || python("groups.py")),
+    ("programs_that_decide_send_untrapped", || python("decides.py")),
     ("hostile_arguments_are_refused", || python("hostile.py")),
     ("a_page_that_never_comes_holds_up_its_own_program_only", || python("stuck.py")),
     ("other_namespaces_are_the_kernels", other_namespaces_are_the_kernels),

@@ -6,5 +6,6 @@
 //! the test is skipped and says so.
 
 mod calls;
+mod dataplane;
 mod library;
 mod python;

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::library::{has_namespaces, made, run, scratch, succeeds};
 
 /// Calls of all kinds; prints what comes of each.
-const SCRIPT: &str = r#"
+pub const SCRIPT: &str = r#"
 import json
 import nftables
 
@@ -48,17 +48,26 @@ show("flush", nft.cmd("flush ruleset; add table ip u\nadd chain ip u v"))
 show("empty", nft.cmd("list ruleset"))
 "#;
 
+/// The distribution's Python has the distribution's modules.
+pub const PYTHON: &str = "/usr/bin/python3";
+
+/// Whether the module is there; says so if not.
+pub fn has_module() -> bool {
+    let imports = ["-c", "import nftables; nftables.Nftables()"];
+    let has = succeeds(Command::new(PYTHON).args(imports)).is_some();
+    if !has {
+        println!("SKIPPED: there is no Python module nftables");
+    }
+    has
+}
+
 #[test]
 fn the_python_module_gets_the_same_from_both_libraries() {
-    // The distribution's Python has the distribution's modules.
-    let python = "/usr/bin/python3";
-    if succeeds(Command::new(python).args(["-c", "import nftables; nftables.Nftables()"])).is_none()
-    {
-        println!("SKIPPED: there is no Python module nftables");
+    if !has_module() {
         return;
     }
     let Some(library) = made() else { return };
-    let mut ours = Command::new(python);
+    let mut ours = Command::new(PYTHON);
     ours.arg("-").env("LD_LIBRARY_PATH", library).env_remove("PENSTOCK_COMPAT");
     ours.env("PENSTOCK_EXEC", scratch("python").join("state"));
     let ours = run(&mut ours, SCRIPT);
@@ -72,7 +81,7 @@ fn the_python_module_gets_the_same_from_both_libraries() {
         return;
     }
     let mut theirs = Command::new("unshare");
-    theirs.args(["--net", python, "-"]).env_remove("LD_LIBRARY_PATH");
+    theirs.args(["--net", PYTHON, "-"]).env_remove("LD_LIBRARY_PATH");
     let theirs = run(&mut theirs, SCRIPT);
     let pairs = text.lines().zip(std::str::from_utf8(&theirs.stdout).expect("UTF-8").lines());
     pairs.for_each(|(ours, theirs)| assert_eq!(ours, theirs));

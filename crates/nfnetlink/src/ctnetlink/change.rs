@@ -89,8 +89,15 @@ fn status_bits(old: u32, new: u32) -> Result<u32, Failure> {
     Ok(new & KNOWN & !UNCHANGEABLE)
 }
 
+/// The status bits that a verdict about a packet sets: others that cannot change are left aside
+/// (`ctnetlink_update_status()`). `None` if it takes away what only comes.
+pub(super) fn verdict_bits(old: u32, new: u32) -> Option<u32> {
+    let only_set = status::SEEN_REPLY | status::ASSURED;
+    (old & !new & only_set == 0).then_some(new & KNOWN & !UNCHANGEABLE)
+}
+
 /// Name of the helper of a message.
-fn helper_name<'a>(help: Attribute<'a>) -> Result<&'a str, Failure> {
+pub(super) fn helper_name<'a>(help: Attribute<'a>) -> Result<&'a str, Failure> {
     help.attributes(HELP_POLICY)?.need(CTA_HELP_NAME)?.text()
 }
 
@@ -173,7 +180,10 @@ fn check_synproxy(nest: Attribute<'_>) -> Result<(), Failure> {
 
 /// The labels of a message, each word with the bits that stay and those that are flipped
 /// (`nf_connlabels_replace()`).
-fn read_labels(given: &Attributes<'_>, labels: Attribute<'_>) -> Result<[(u32, u32); 4], Failure> {
+pub(super) fn read_labels(
+    given: &Attributes<'_>,
+    labels: Attribute<'_>,
+) -> Result<[(u32, u32); 4], Failure> {
     let len = labels.payload.len();
     let mask = given.get(CTA_LABELS_MASK).map(|mask| mask.payload);
     if !len.is_multiple_of(4) || mask.is_some_and(|mask| mask.is_empty() || mask.len() != len) {
@@ -208,7 +218,7 @@ fn read_common(given: &Attributes<'_>, protocol: u8) -> Result<FlowChange, Failu
 }
 
 /// A timeout in nanoseconds.
-fn timeout(seconds: u32) -> u64 {
+pub(super) fn timeout(seconds: u32) -> u64 {
     u64::from(seconds).min(LONGEST) * SECOND
 }
 
@@ -278,7 +288,7 @@ pub fn read_update(given: &Attributes<'_>, flow: &Flow) -> Result<FlowChange, Fa
 
 /// The number of the helper that a connection gets, 0 for none; `None` if it stays
 /// (`ctnetlink_change_helper()`).
-fn read_other_helper(name: &str, flow: &Flow) -> Result<Option<u16>, Failure> {
+pub(super) fn read_other_helper(name: &str, flow: &Flow) -> Result<Option<u16>, Failure> {
     if flow.master.is_some() {
         return match flow.helper == Some(name) {
             true => Ok(None),

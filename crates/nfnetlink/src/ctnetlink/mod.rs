@@ -27,6 +27,7 @@ mod filter;
 mod statistics;
 mod told;
 mod tuple;
+mod verdict;
 
 use penstock_conntrack::{Direction, Flow, event, status};
 use penstock_ruleset::Errno;
@@ -35,6 +36,7 @@ pub use connection::write_glued;
 pub use difference::difference;
 pub use exchange::{Exchange, Outcome};
 pub use told::notification;
+pub use verdict::VerdictChange;
 
 use crate::connections::{NewFlow, Wanted};
 use crate::message::{Attributes, Check, Failure, Message, Policy, flags};

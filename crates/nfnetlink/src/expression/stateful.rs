@@ -111,6 +111,8 @@ impl Codec for Connlimit {
 
     fn write(&self, to: &mut Writer) {
         to.be32(NFTA_CONNLIMIT_COUNT, self.count);
-        to.be32(NFTA_CONNLIMIT_FLAGS, if self.over { OVER } else { 0 });
+        if self.over {
+            to.be32(NFTA_CONNLIMIT_FLAGS, OVER);
+        }
     }
 }

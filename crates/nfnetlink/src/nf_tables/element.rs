@@ -166,6 +166,8 @@ struct Joined {
     /// For each of them the attribute where it begins, or ends.
     places: Vec<usize>,
     open: Option<Open>,
+    /// Where an end at the first key stands, before which no interval can begin.
+    gap: Option<usize>,
 }
 
 fn join(
@@ -175,7 +177,7 @@ fn join(
     now: u64,
     (open, delete): (Option<Open>, bool),
 ) -> Result<Joined, Failure> {
-    let mut joined = Joined { elements: Vec::new(), places: Vec::new(), open };
+    let mut joined = Joined { elements: Vec::new(), places: Vec::new(), open, gap: None };
     let until = |mut element: Element<ElementValue>, next: Option<&[u8]>| {
         let last = match next {
             Some(next) => before(next),
@@ -204,6 +206,9 @@ fn join(
         {
             let next = (*first.key < *element.key).then_some(&*element.key);
             push(until(first, next), at);
+        }
+        if end && element.key.iter().all(|byte| *byte == 0) {
+            joined.gap = Some(attribute.at);
         }
         if !end {
             joined.open = Some(Open { shape: shape.clone(), element, at: attribute.at, delete });
@@ -323,8 +328,9 @@ pub fn new(
     let shape = shape_of(batch, message, given)?;
     let open = continued(batch, &shape, false)?;
     let joined = join(&shape, list, &batch.ids, batch.now, (open, false))?;
-    let Joined { elements, places, open } = joined;
+    let Joined { elements, places, open, gap } = joined;
     batch.open = open;
+    note_gap(batch, &shape, gap.is_some())?;
     let mode = if message.header.has(flags::EXCL) { Mode::Create } else { Mode::Add };
     if message.header.has(flags::ECHO) || batch.is_listened() {
         tell(batch, message, &shape, (NFT_MSG_NEWSETELEM, flags::CREATE), list);
@@ -365,8 +371,17 @@ pub fn delete(
         return batch.apply(all, blamed).map(drop);
     };
     let joined = join(&shape, list, &batch.ids, batch.now, (open, true))?;
-    let Joined { elements, places, open } = joined;
+    let Joined { elements, places, open, gap } = joined;
     batch.open = open;
+    if let Some(at) = gap {
+        let (_, gapless) = state_of(batch, &shape);
+        if gapless && !destroy {
+            let end = blamed_at(list, &[at], 0);
+            let missing = Failure::from(Errno::Enoent);
+            return Err(end.map_or(missing.clone(), |end| end.refused(missing)));
+        }
+        set_gap(batch, &shape, false)?;
+    }
     if message.header.has(flags::ECHO) || batch.is_listened() {
         tell(batch, message, &shape, (NFT_MSG_DELSETELEM, 0), list);
     }
@@ -374,6 +389,29 @@ pub fn delete(
         Blame::Element(n) => blamed_at(list, &places, n),
         other => blamed(other),
     })
+}
+
+/// Whether the set of a message is empty, and whether it lacks an end at its first key.
+fn state_of(batch: &Batch<'_>, shape: &Shape) -> (bool, bool) {
+    let found = set_of(batch.working(), shape.family, &shape.table, &shape.name);
+    found.map_or((true, false), |(_, set)| (set.is_plainly_empty(), set.gapless))
+}
+
+fn set_gap(batch: &mut Batch<'_>, shape: &Shape, there: bool) -> Result<(), Failure> {
+    let (family, table, set) = (shape.family, shape.table.clone(), shape.name.clone());
+    batch.apply(Change::Gap { family, table, set, there }, |_| None).map(drop)
+}
+
+/// Takes note of whether intervals that come into a set begin with an end at the first key: those of
+/// an empty set have one or have none, others may get one.
+fn note_gap(batch: &mut Batch<'_>, shape: &Shape, there: bool) -> Result<(), Failure> {
+    if !shape.ends {
+        return Ok(());
+    }
+    match (there, state_of(batch, shape)) {
+        (true, (_, true)) | (false, (true, false)) => set_gap(batch, shape, there),
+        _ => Ok(()),
+    }
 }
 
 /// Tells of each element as it stands in the message.
@@ -634,7 +672,8 @@ pub fn dump(
     // nft begins a set that does not begin with the first key with the end of what is before, and
     // the kernel keeps that.
     let first = listed.iter().rev().find(|element| !element.key.is_empty());
-    let gap = first.filter(|first| ends && first.key.iter().any(|byte| *byte != 0));
+    let begins_later = |first: &&ElementRef<'_, _>| first.key.iter().any(|byte| *byte != 0);
+    let gap = first.filter(|first| ends && !set.gapless && begins_later(first));
     let gap = gap.map(|first| vec![0; first.key.len()]);
     let mut next: Option<&[u8]> = None;
     for element in listed {
@@ -669,7 +708,8 @@ pub fn count(set: &Set) -> u32 {
     }
     let mut listed: Vec<_> = elements.iter().filter(|e| !e.key.is_empty()).collect();
     listed.sort_by(|a, b| b.key.cmp(a.key));
-    let gap = listed.last().is_some_and(|first| first.key.iter().any(|byte| *byte != 0));
+    let begins_later = |first: &ElementRef<'_, _>| first.key.iter().any(|byte| *byte != 0);
+    let gap = !set.gapless && listed.last().is_some_and(begins_later);
     let mut next: Option<&[u8]> = None;
     let mut nodes = u32::from(gap);
     for element in listed {

@@ -183,6 +183,16 @@ pub fn resets(message: &Message<'_>, given: &Attributes<'_>) -> Result<Vec<Reset
     Ok(kinds.map(reset).collect())
 }
 
+/// Whether those who listen are told of an object: of one that is there already if its kind can be
+/// updated (`nft_object_ops::update`), and of a limit that gets another rate.
+pub fn is_told(there: Option<&ObjectValue>, new: &ObjectValue) -> bool {
+    match (there, new) {
+        (None, _) | (_, ObjectValue::Quota(_) | ObjectValue::Synproxy(_)) => true,
+        (Some(there), ObjectValue::Limit(_)) => there != new,
+        _ => false,
+    }
+}
+
 /// `NFT_MSG_NEWOBJ`
 pub fn new(
     batch: &mut Batch<'_>,
@@ -195,7 +205,8 @@ pub fn new(
     let is_it = |object: &Object| {
         object.value.kind().number() == kind.be32() && Ok(&*object.name) == name.text()
     };
-    let is_new = !table.objects.iter().any(|object| is_it(object));
+    let there = table.objects.iter().find(|object| is_it(object));
+    let is_new = there.is_none();
     if !is_new {
         if message.header.has(flags::EXCL) {
             return Err(name.refused(Errno::Eexist));
@@ -207,12 +218,14 @@ pub fn new(
     let userdata: UserData =
         given.get(NFTA_OBJ_USERDATA).map(|u| u.payload.into()).unwrap_or_default();
     let (family, table_handle) = (table.family, table.handle);
+    let value = read_value(ObjectType::from_number(kind.be32())?, data, family)?;
+    let is_told = is_told(there.map(|object| &object.value), &value);
     let change = Change::AddObject {
         family,
         table: table.name.clone(),
         mode: Mode::Add,
         name: name_of(name)?,
-        value: read_value(ObjectType::from_number(kind.be32())?, data, family)?,
+        value,
         userdata,
     };
     let applied = batch.apply(change, |blame| match blame {
@@ -220,6 +233,9 @@ pub fn new(
         Blame::Object => Some(name),
         _ => None,
     })?;
+    if !is_told {
+        return Ok(());
+    }
     batch.tell(message, |to, stamp, working| {
         let table = working.tables.iter().find(|t| t.handle == table_handle);
         let object =

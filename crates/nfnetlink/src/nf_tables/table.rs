@@ -95,17 +95,22 @@ pub fn new(
     }
     let userdata: UserData =
         given.get(NFTA_TABLE_USERDATA).map(|u| u.payload.into()).unwrap_or_default();
+    let new = given.be32(NFTA_TABLE_FLAGS).or(there).unwrap_or(0);
     let change = Change::AddTable {
         family,
         name: name.text()?.into(),
         mode: Mode::Add,
-        flags: given.be32(NFTA_TABLE_FLAGS).or(there).unwrap_or(0),
+        flags: new,
         userdata,
     };
     let applied = batch.apply(change, |blame| match blame {
         Blame::Table => Some(name),
         _ => None,
     })?;
+    // Of a table that stays as it is nobody is told.
+    if there == Some(new) {
+        return Ok(());
+    }
     batch.tell(message, |to, stamp, working| {
         if let Some(table) = working.tables.iter().find(|t| Some(t.handle) == applied.handle) {
             fill(to, stamp, NFT_MSG_NEWTABLE, 0, table);

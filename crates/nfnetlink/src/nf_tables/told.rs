@@ -173,7 +173,8 @@ impl Told {
             | Change::AddFlowtable { .. }
             | Change::Sender { .. }
             | Change::Closed { .. }
-            | Change::Global(_) => {}
+            | Change::Global(_)
+            | Change::Gap { .. } => {}
         }
     }
 
@@ -332,16 +333,21 @@ impl Coming {
                 let is_it = |o: &Arc<penstock_ruleset::model::Object>| {
                     o.name == *name && o.value.kind() == value.kind()
                 };
-                let there = table_of(working, *family, table)
-                    .is_some_and(|table| table.objects.iter().any(is_it));
-                (Kind::Object { is_new: !there }, family, table, created(mode))
+                let table_there = table_of(working, *family, table);
+                let there = table_there.and_then(|t| t.objects.iter().find(|o| is_it(o)));
+                let kind = match object::is_told(there.map(|object| &object.value), value) {
+                    true => Kind::Object { is_new: there.is_none() },
+                    false => Kind::Nothing,
+                };
+                (kind, family, table, created(mode))
             }
             Change::AddFlowtable { family, table, .. } => (Kind::Flowtable, family, table, 0),
             // The kernel does not tell of tables that go with their owner.
             Change::DeleteTable { .. }
             | Change::Sender { .. }
             | Change::Closed { .. }
-            | Change::Global(_) => {
+            | Change::Global(_)
+            | Change::Gap { .. } => {
                 return Coming::nothing();
             }
             Change::DeleteChain { family, table, .. }

@@ -10,6 +10,7 @@ use penstock_conntrack::Flow;
 use penstock_ruleset::Errno;
 use serde::{Deserialize, Serialize};
 
+use crate::ctnetlink::VerdictChange;
 use crate::message::{NESTED, Writer};
 use crate::uapi::packets::{VLAN_PROTO, VLAN_TCI};
 
@@ -61,6 +62,8 @@ pub struct QueueVerdict {
     pub priority: Option<u32>,
     /// New bytes from the network header on.
     pub payload: Option<Vec<u8>>,
+    /// What becomes of the packet's connection (`NFQA_CT`).
+    pub connection: Option<Box<VerdictChange>>,
 }
 
 /// What a program asks of a group (`NFULNL_MSG_CONFIG`).

@@ -5,7 +5,7 @@
 use penstock_ruleset::Errno;
 
 use super::{BRIDGE, Bind, PacketListeners, QueueConfig, QueueVerdict, QueuedPacket};
-use crate::ctnetlink::write_glued;
+use crate::ctnetlink::{VerdictChange, write_glued};
 use crate::message::{Attributes, Check, Failure, Message, NESTED, Policy, Writer, flags};
 use crate::uapi::packets::*;
 
@@ -59,13 +59,17 @@ pub fn run(
         NFQNL_MSG_VERDICT => {
             let given = message.attributes(VERDICT)?;
             let verdict = match read_verdict(&given) {
-                Ok(_) if [NFQA_CT, NFQA_EXP, NFQA_VLAN].into_iter().any(|kind| given.has(kind)) => {
+                Ok(_) if [NFQA_EXP, NFQA_VLAN].into_iter().any(|kind| given.has(kind)) => {
                     Err(Errno::Eopnotsupp.into())
                 }
                 read => read,
             };
             let payload = given.get(NFQA_PAYLOAD).map(|bytes| bytes.payload.to_vec());
-            decide(listeners, (port, queue), verdict.map(|read| QueueVerdict { payload, ..read }))
+            // A change that cannot be read is none.
+            let connection = given.get(NFQA_CT).and_then(|nest| VerdictChange::read(nest).ok());
+            let connection = connection.map(Box::new);
+            let whole = verdict.map(|read| QueueVerdict { payload, connection, ..read });
+            decide(listeners, (port, queue), whole)
         }
         NFQNL_MSG_VERDICT_BATCH => {
             let read = read_verdict(&message.attributes(BATCH)?);
@@ -133,6 +137,7 @@ fn read_verdict(given: &Attributes<'_>) -> Result<QueueVerdict, Failure> {
         mark: given.be32(NFQA_MARK),
         priority: given.be32(NFQA_PRIORITY),
         payload: None,
+        connection: None,
     })
 }
 

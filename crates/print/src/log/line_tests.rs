@@ -44,6 +44,7 @@ fn said(log: Log, frame: impl Into<Frame>, mark: u32) -> String {
         input: net.link_by_name("lan"),
         output: None,
         ports: [None; 2],
+        connection: None,
     };
     line(&record, &packet, 0)
 }

@@ -190,8 +190,11 @@ impl BpfProgram {
             let cell = |n: u8| usize::from(n) % MEMORY;
             match *step {
                 BpfStep::Load { size, offset, indexed } => {
-                    let start = if indexed { u64::from(x) } else { 0 } + u64::from(offset);
-                    match bytes(packet.network(), start, size) {
+                    let found = match indexed {
+                        true => anywhere(packet, x.wrapping_add(offset), size),
+                        false => bytes(packet.network(), offset.into(), size),
+                    };
+                    match found {
                         Some(value) => a = value,
                         None => return 0,
                     }
@@ -214,7 +217,7 @@ impl BpfProgram {
                 BpfStep::RecallX(n) => x = memory[cell(n)],
                 BpfStep::Store(n) => memory[cell(n)] = a,
                 BpfStep::StoreX(n) => memory[cell(n)] = x,
-                BpfStep::HeaderLength(offset) => match bytes(packet.network(), offset.into(), 1) {
+                BpfStep::HeaderLength(offset) => match anywhere(packet, offset, 1) {
                     Some(byte) => x = (byte & 15) << 2,
                     None => return 0,
                 },
@@ -242,6 +245,22 @@ fn bytes(network: &[u8], start: u64, size: u8) -> Option<u32> {
     let start = usize::try_from(start).ok()?;
     let bytes = network.get(start..start.checked_add(size.into())?)?;
     Some(bytes.iter().fold(0, |value, byte| value << 8 | u32::from(*byte)))
+}
+
+/// `SKF_LL_OFF`, `SKF_NET_OFF`, `SKF_AD_OFF`
+const LINK: u32 = 0xffe0_0000;
+const NETWORK: u32 = 0xfff0_0000;
+const ANCILLARY: u32 = 0xffff_f000;
+
+/// Bytes at an offset that may be negative: from the link header on, or from the network header on
+/// (`bpf_skb_load_helper_32()`, `bpf_internal_load_pointer_neg_helper()`).
+fn anywhere(packet: &impl BpfPacket, at: u32, size: u8) -> Option<u32> {
+    match at {
+        NETWORK.. => bytes(packet.network(), (at - NETWORK).into(), size),
+        LINK..NETWORK => from_link(packet.link(), packet.network(), at - LINK, size),
+        0x8000_0000..LINK => None,
+        _ => bytes(packet.network(), at.into(), size),
+    }
 }
 
 /// Bytes from the link header on, of which some may be in the network header.
@@ -305,10 +324,7 @@ fn step(&(code, jt, jf, k): &(u16, u8, u8, u32)) -> Result<BpfStep, &'static str
             Ok(_) => BpfStep::Load { size, offset: k, indexed: false },
             Err(_) => from_header(size, k)?,
         },
-        0x40 | 0x48 | 0x50 => match i32::try_from(k) {
-            Ok(_) => BpfStep::Load { size, offset: k, indexed: true },
-            Err(_) => return Err("its program reads before the network header"),
-        },
+        0x40 | 0x48 | 0x50 => BpfStep::Load { size, offset: k, indexed: true },
         0x80 => BpfStep::Length,
         0x81 => BpfStep::LengthX,
         0x00 => BpfStep::Constant(k),
@@ -317,10 +333,7 @@ fn step(&(code, jt, jf, k): &(u16, u8, u8, u32)) -> Result<BpfStep, &'static str
         0x61 => BpfStep::RecallX(cell()?),
         0x02 => BpfStep::Store(cell()?),
         0x03 => BpfStep::StoreX(cell()?),
-        0xb1 => match i32::try_from(k) {
-            Ok(_) => BpfStep::HeaderLength(k),
-            Err(_) => return Err("its program reads before the network header"),
-        },
+        0xb1 => BpfStep::HeaderLength(k),
         0x84 => BpfStep::Negate,
         0x05 => BpfStep::Jump(k),
         0x07 => BpfStep::ToX,
@@ -368,19 +381,16 @@ fn step(&(code, jt, jf, k): &(u16, u8, u8, u32)) -> Result<BpfStep, &'static str
 /// What is loaded from a negative offset: from the link header on (`SKF_LL_OFF`), from the network
 /// header on (`SKF_NET_OFF`), or something else that is known of the packet (`SKF_AD_OFF`).
 fn from_header(size: u8, k: u32) -> Result<BpfStep, &'static str> {
-    const SKF_LL_OFF: u32 = 0xffe0_0000;
-    const SKF_NET_OFF: u32 = 0xfff0_0000;
-    const SKF_AD_OFF: u32 = 0xffff_f000;
-    if k < SKF_LL_OFF {
+    if k < LINK {
         return Err("its program reads before the link header");
     }
-    if k < SKF_NET_OFF {
-        return Ok(BpfStep::LoadLink { size, offset: k - SKF_LL_OFF });
+    if k < NETWORK {
+        return Ok(BpfStep::LoadLink { size, offset: k - LINK });
     }
-    if k < SKF_AD_OFF {
-        return Ok(BpfStep::Load { size, offset: k - SKF_NET_OFF, indexed: false });
+    if k < ANCILLARY {
+        return Ok(BpfStep::Load { size, offset: k - NETWORK, indexed: false });
     }
-    Ok(BpfStep::Ancillary(match k - SKF_AD_OFF {
+    Ok(BpfStep::Ancillary(match k - ANCILLARY {
         0 => BpfAncillary::Protocol,
         4 => BpfAncillary::PacketType,
         8 => BpfAncillary::Device,

@@ -50,7 +50,7 @@ impl Log {
 }
 
 impl OpenTable<'_> {
-    fn set_place(&self, name: &Arc<str>) -> Result<usize, Error> {
+    pub(super) fn set_place(&self, name: &Arc<str>) -> Result<usize, Error> {
         let name = self.final_name(name);
         let handle = self.index.sets.get(&name);
         handle

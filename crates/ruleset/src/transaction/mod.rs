@@ -376,6 +376,9 @@ impl Transaction {
             Change::AddElements { family, table, set, mode, elements } => {
                 self.open(family, &table)?.add_elements(&set, mode, elements)
             }
+            Change::Gap { family, table, set, there } => {
+                self.open(family, &table)?.set_gap(&set, there)
+            }
             Change::DeleteElements { family, table, set, elements, destroy } => {
                 self.open(family, &table)?.delete_elements(&set, elements, destroy)
             }

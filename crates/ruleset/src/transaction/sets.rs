@@ -50,12 +50,23 @@ impl OpenTable<'_> {
             gc_interval: new.gc_interval,
             exprs: new.exprs,
             userdata: new.userdata,
+            gapless: false,
             content: Content::Fixed(elements),
             told: Default::default(),
         };
         self.index.note_set(&set);
         self.table.sets.push(Arc::new(set));
         Ok(Applied { handle: Some(handle), name: new.anonymous.then_some(name) })
+    }
+
+    /// Notes whether a set of intervals has an end at its first key.
+    pub(super) fn set_gap(&mut self, name: &Arc<str>, there: bool) -> Result<Applied, Error> {
+        let at = self.set_place(name)?;
+        if self.table.sets[at].gapless == there {
+            self.batch.changed = true;
+            Arc::make_mut(&mut self.table.sets[at]).gapless = !there;
+        }
+        Ok(Applied { handle: Some(self.table.sets[at].handle), name: None })
     }
 
     /// A set of the same kind takes timeout, sweep period and size of the new description.

@@ -106,8 +106,34 @@ pub fn sample(
 pub fn pool() -> Vec<u128> {
     let mut all = Vec::new();
     for value in [
-        0u128, 1, 2, 3, 5, 6, 7, 17, 22, 53, 80, 443, 1024, 8080, 40_000, 65_535, 0xc612_0001,
-        0xc612_0000, 0xc612_ffff, 0xc613_0000, 0xc613_0002, 0x2001_0db8, 8, 4, 64, 10, 20, 58,
+        0u128,
+        1,
+        2,
+        3,
+        5,
+        6,
+        7,
+        17,
+        22,
+        53,
+        80,
+        443,
+        1024,
+        8080,
+        40_000,
+        65_535,
+        0xc612_0001,
+        0xc612_0000,
+        0xc612_ffff,
+        0xc613_0000,
+        0xc613_0002,
+        0x2001_0db8,
+        8,
+        4,
+        64,
+        10,
+        20,
+        58,
     ] {
         all.extend([value.saturating_sub(1), value, value + 1]);
     }
@@ -153,10 +179,15 @@ fn matches(rng: &mut Rng) -> String {
         9 => format!("udp dport {}", port(rng)),
         10 => format!("tcp sport {}", port(rng)),
         11 => format!("th dport {}", port(rng)),
-        12 => format!("meta l4proto {not}{}", ["tcp", "udp", "icmp", "{ tcp, udp }"][rng.usize(..4)]),
+        12 => {
+            format!("meta l4proto {not}{}", ["tcp", "udp", "icmp", "{ tcp, udp }"][rng.usize(..4)])
+        }
         13 => format!("ip6 saddr {not}{}", address6(rng)),
         14 => format!("ip6 daddr {}", address6(rng)),
-        15 => format!("ct state {}", ["established,related", "new", "invalid", "!= new"][rng.usize(..4)]),
+        15 => format!(
+            "ct state {}",
+            ["established,related", "new", "invalid", "!= new"][rng.usize(..4)]
+        ),
         16 => format!("iifname {not}\"{}\"", ["lan", "wan", "w*"][rng.usize(..3)]),
         17 => format!("meta mark {not}{}", rng.u8(..4)),
         18 => format!("meta mark & 0x{:x} == 0x{:x}", 6, 2 * rng.u8(..3)),
@@ -199,13 +230,15 @@ pub fn rule(rng: &mut Rng, chains: usize, effects: bool) -> String {
             _ => format!("jump c{}", rng.usize(..chains)),
         };
         return match rng.u8(..3) {
-            0 => format!(
-                "tcp dport vmap {{ 22 : accept, 80-90 : drop, 443 : {} }}",
+            0 => format!("tcp dport vmap {{ 22 : accept, 80-90 : drop, 443 : {} }}", target(rng)),
+            1 => {
+                format!("ip saddr vmap {{ 198.18.0.0/24 : {}, 198.18.0.0/16 : drop }}", target(rng))
+                    .replace("198.18.0.0/24", "198.20.0.0/24")
+            }
+            _ => format!(
+                "meta l4proto vmap {{ tcp : {}, udp : continue, icmp : accept }}",
                 target(rng)
             ),
-            1 => format!("ip saddr vmap {{ 198.18.0.0/24 : {}, 198.18.0.0/16 : drop }}", target(rng))
-                .replace("198.18.0.0/24", "198.20.0.0/24"),
-            _ => format!("meta l4proto vmap {{ tcp : {}, udp : continue, icmp : accept }}", target(rng)),
         };
     }
     let mut text = String::new();

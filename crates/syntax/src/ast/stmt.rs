@@ -152,7 +152,7 @@ const fn word(word: &'static str, after: &'static [&'static str]) -> Keyword {
 const OF_NAT: &[&str] = &["to", "fully-random", "persistent", "port", "addr", "prefix"];
 
 /// All of them.
-pub static KEYWORDS: [Keyword; 19] = [
+pub static KEYWORDS: [Keyword; 20] = [
     word("queue", &["num", "bypass", "fanout", "to"]),
     word("reject", &["with", "icmpx"]),
     word("counter", &["packets", "bytes", "name"]),
@@ -174,6 +174,7 @@ pub static KEYWORDS: [Keyword; 19] = [
     word("fwd", &["to"]),
     word("flow", &[]),
     word("meter", &[]),
+    Keyword { reserved: false, ..word("bpf", &["bytecode"]) },
     word("xt", &[]),
 ];
 

@@ -8,7 +8,9 @@ use penstock_ruleset::model::{ChainType, Hook};
 
 use super::objects::Form;
 use super::{Bad, Parsed, Parser};
-use crate::ast::cmd::{ChainBlock, ChainProgramSpec, FlowtableBlock, HookSpec, PrioritySpec, TableBlock};
+use crate::ast::cmd::{
+    ChainBlock, ChainProgramSpec, FlowtableBlock, HookSpec, PrioritySpec, TableBlock,
+};
 use crate::ast::expr::{SetExprFlags, VerdictExpr};
 use crate::ast::{Expr, ExprKind, RuleBlock};
 use crate::datatype::{ByteOrder, DataType, Type};

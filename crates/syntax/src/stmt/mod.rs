@@ -8,6 +8,7 @@
 //! here. The kinds are [`StmtKind`].
 
 mod assign;
+mod bpf;
 mod counter;
 mod ct_count;
 mod dup;
@@ -84,6 +85,7 @@ impl Parser<'_> {
             }
             "meter" => self.meter(),
             "reset" => self.reset_option(start),
+            "bpf" => self.bpf(),
             "xt" => self.xt(start),
             _ => self.match_or_write(start),
         }
@@ -193,7 +195,10 @@ impl Printer<'_> {
                 }
                 self.push("\t\t}");
             }
-            StmtKind::Xt { target, name, .. } => {
+            StmtKind::Xt { target, name, rev, info } => {
+                if let Some(program) = bpf::text(*target, name, *rev, info) {
+                    return self.write(format_args!("bpf bytecode \"{program}\""));
+                }
                 let kind = if *target { "target" } else { "match" };
                 self.write(format_args!("xt {kind} \"{name}\""));
             }
@@ -243,7 +248,10 @@ impl Writer<'_> {
             StmtKind::Chain { .. } => {
                 json!(stmts_text(std::slice::from_ref(stmt), *self.format, self.names))
             }
-            StmtKind::Xt { target, name, .. } => {
+            StmtKind::Xt { target, name, rev, info } => {
+                if let Some(program) = bpf::text(*target, name, *rev, info) {
+                    return bpf::written(&program);
+                }
                 json!({"xt": {"type": if *target { "target" } else { "match" }, "name": &**name}})
             }
         }
@@ -293,6 +301,7 @@ impl Reader<'_> {
             "synproxy" => self.synproxy(body),
             "tunnel" => self.reference(body, ObjectType::Tunnel, "Invalid tunnel reference."),
             "reset" => self.reset_option(body),
+            "bpf" => self.bpf(body),
             "xt" => self
                 .error("unsupported xtables compat expression, use iptables-nft with this ruleset"),
             other => match self.stateful(other, body) {

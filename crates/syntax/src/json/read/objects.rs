@@ -12,8 +12,8 @@ use super::Reader;
 use super::commands::{Verb, handle, name};
 use super::{expr, flag, maybe_text, several, type_name};
 use crate::ast::cmd::{
-    ChainBlock, ChainProgramSpec, FlowtableBlock, HookSpec, New, ObjKind, ObjectBlock, ObjectSpec, PrioritySpec,
-    SetBlock, SetData, TableBlock, Target,
+    ChainBlock, ChainProgramSpec, FlowtableBlock, HookSpec, New, ObjKind, ObjectBlock, ObjectSpec,
+    PrioritySpec, SetBlock, SetData, TableBlock, Target,
 };
 use crate::ast::expr::{SetExprFlags, SymbolKind, VerdictExpr};
 use crate::ast::{Cmd, CmdKind, Expr, ExprKind, RuleBlock};
