@@ -27,7 +27,6 @@ use crate::dataplane::NONE;
 use crate::input::{Captures, Entering, Entry, InputPort, Inputs, Source};
 use crate::net;
 use crate::rules::NetNames;
-use crate::setup::Setup;
 use crate::tracer::Tracer;
 use fields::Fields;
 use options::{Asked, Wanted};
