@@ -419,14 +419,14 @@ impl Dataplane {
         self.state.flows.refusals()
     }
 
-    /// What connections remember of the ways of their packets.
+    /// What connections remembered of the ways of their packets so far.
     pub fn remembered_ways(&self) -> RememberedWays {
-        self.state.ways.summary(&self.state.conntrack)
+        self.state.ways.summary()
     }
 
     /// What happened to flows so far and how often they were refused, in words.
     pub fn flow_summary(&self) -> FlowSummary {
-        self.state.flows.summary()
+        FlowSummary { ways: self.remembered_ways(), ..self.state.flows.summary() }
     }
 
     /// Flows in all flowtables.
