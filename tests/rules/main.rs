@@ -10,6 +10,7 @@
 #[path = "../filetests/language.rs"]
 #[allow(dead_code)]
 mod language;
+mod prove;
 
 use std::sync::Arc;
 

@@ -37,6 +37,7 @@ mod router;
 mod routes;
 mod rules;
 mod sets;
+mod symbolic;
 
 pub use measure::{Effort, Figure, Scale, Variant};
 
@@ -50,7 +51,7 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 14] = [
+pub const BENCHES: [Bench; 15] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; also at prerouting",
@@ -100,6 +101,11 @@ pub const BENCHES: [Bench; 14] = [
         name: "compile",
         about: "from a commit to effect, and to machine code",
         variants: |scale| Ok(compile::variants(scale)),
+    },
+    Bench {
+        name: "symbolic",
+        about: "what a change of long lists and large sets does to all packets",
+        variants: |scale| Ok(symbolic::variants(scale)),
     },
     Bench {
         name: "io",

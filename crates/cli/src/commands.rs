@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, bpf, capture, check, completion, confirm, down, draw, exec, monitor, net, nft, port,
-    run, show, table, test, top, trace, translate, up, web,
+    bench, bpf, capture, check, completion, confirm, diff, down, draw, exec, monitor, net, nft,
+    port, prove, run, show, table, test, top, trace, translate, up, web,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 24] = [
+pub const COMMANDS: [Command; 26] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -46,6 +46,20 @@ pub const COMMANDS: [Command; 24] = [
         sections: &test::options::SECTIONS,
         operands: Values::Files,
         main: |args| test::main(args),
+    },
+    Command {
+        name: "diff",
+        about: "show for which packets a change of a ruleset matters, and how",
+        sections: &diff::SECTIONS,
+        operands: Values::Files,
+        main: |args| diff::main(args),
+    },
+    Command {
+        name: "prove",
+        about: "prove of a ruleset what is claimed of all packets, or show one that refutes it",
+        sections: &prove::SECTIONS,
+        operands: Values::Files,
+        main: |args| prove::main(args),
     },
     Command {
         name: "draw",
@@ -252,6 +266,8 @@ mod tests {
             ("top", include_str!("../../../man/penstock-top.8")),
             ("exec", include_str!("../../../man/penstock-exec.1")),
             ("test", include_str!("../../../man/penstock-test.1")),
+            ("diff", include_str!("../../../man/penstock-diff.1")),
+            ("prove", include_str!("../../../man/penstock-prove.1")),
         ] {
             let command = COMMANDS.iter().find(|c| c.name == name).expect(name);
             pages.push((name, text, command.options().collect()));

@@ -6,6 +6,8 @@
 //! values are taken for which the box stays in the region. Impossible packets count as part of
 //! every region, so that a box need not go around them.
 
+use std::collections::HashMap;
+
 use crate::diagram::{Decided, Region};
 use crate::field::{Base, Field};
 use crate::layout;
@@ -43,32 +45,104 @@ pub struct PacketBox {
 /// Intervals of a part beyond which it is told otherwise.
 const INTERVALS: usize = 24;
 
-/// Boxes that together are a region; the flag says whether there are more.
-pub(crate) fn cover(
-    universe: &Universe,
-    region: &Region,
-    possible: &Region,
-    most: usize,
-) -> Decided<(Vec<PacketBox>, bool)> {
-    let d = &universe.diagrams;
-    let outside = d.minus(possible, region)?;
-    let mut rest = d.and(region, possible)?;
-    let mut boxes = Vec::new();
-    while let Some(point) = d.packet_of(&rest) {
-        d.check_time()?;
-        if boxes.len() == most {
-            return Ok((boxes, true));
-        }
-        let (one, taken) = grow(universe, &point, &outside, possible)?;
-        rest = d.minus(&rest, &taken)?;
-        boxes.push(one);
-    }
-    // What later boxes cover altogether is not told.
-    Ok((boxes, false))
+/// Tells regions of a universe.
+pub(crate) struct Teller<'u> {
+    universe: &'u Universe,
+    possible: &'u Region,
+    /// Values that a part can have at all.
+    valid: HashMap<Vec<Field>, Region>,
 }
 
-/// The parts of a universe, for packets like this one: what is dropped first comes first.
-fn parts(universe: &Universe, point: &[bool]) -> Vec<Part> {
+impl<'u> Teller<'u> {
+    pub fn new(universe: &'u Universe, possible: &'u Region) -> Self {
+        Teller { universe, possible, valid: HashMap::new() }
+    }
+
+    /// Boxes that together are a region; the flag says whether there are more.
+    pub fn cover(&mut self, region: &Region, most: usize) -> Decided<(Vec<PacketBox>, bool)> {
+        let d = &self.universe.diagrams;
+        let outside = d.minus(self.possible, region)?;
+        let mut rest = d.and(region, self.possible)?;
+        let mut boxes = Vec::new();
+        while let Some(point) = d.packet_of(&rest) {
+            d.check_time()?;
+            if boxes.len() == most {
+                return Ok((boxes, true));
+            }
+            let (one, taken) = self.grow(&point, &outside)?;
+            rest = d.minus(&rest, &taken)?;
+            boxes.push(one);
+        }
+        Ok((boxes, false))
+    }
+
+    /// The widest box around a packet that has nothing from outside, and its region.
+    fn grow(&mut self, point: &[bool], outside: &Region) -> Decided<(PacketBox, Region)> {
+        let universe = self.universe;
+        let d = &universe.diagrams;
+        let mut parts = parts(universe, point);
+        // The point in all parts from one on.
+        let points = |parts: &[Part]| -> Decided<Vec<Region>> {
+            let mut after = vec![d.all()];
+            for part in parts.iter().rev() {
+                let mut region = d.all();
+                for number in part.variables.iter().rev() {
+                    let value = d.variable(*number, point[*number as usize])?;
+                    region = d.and(&value, &region)?;
+                }
+                after.push(d.and(&region, after.last().unwrap_or(&region))?);
+            }
+            after.reverse();
+            Ok(after)
+        };
+        // First what makes no difference is let go. What is kept is the point.
+        let after = points(&parts)?;
+        let mut settled = outside.clone();
+        let mut kept = Vec::new();
+        for (i, part) in parts.iter().enumerate() {
+            if !d.meet(&settled, &after[i + 1])? {
+                continue;
+            }
+            kept.push(part.clone());
+            let own = points(std::slice::from_ref(part))?;
+            settled = d.and(&settled, &own[0])?;
+        }
+        parts = kept;
+        // Then of each part that is left all values that stay inside.
+        let after = points(&parts)?;
+        let mut settled = outside.clone();
+        let mut region = d.all();
+        let mut told_parts = Vec::new();
+        for (i, part) in parts.iter().enumerate() {
+            let clash = d.and(&settled, &after[i + 1])?;
+            let right = d.not(&self.only(part, &clash)?)?;
+            let valid = match self.valid.get(&part.fields) {
+                Some(valid) => valid.clone(),
+                None => {
+                    let valid = self.only(part, self.possible)?;
+                    self.valid.insert(part.fields.clone(), valid.clone());
+                    valid
+                }
+            };
+            let values = told(universe, part, &right, &valid)?;
+            told_parts.push((part.clone(), values));
+            settled = d.and(&settled, &right)?;
+            region = d.and(&region, &right)?;
+        }
+        told_parts.reverse();
+        Ok((PacketBox { parts: told_parts }, region))
+    }
+
+    /// A region as a part sees it: whatever all other fields are.
+    fn only(&self, part: &Part, region: &Region) -> Decided<Region> {
+        let d = &self.universe.diagrams;
+        let others = (0..d.variables()).filter(|number| !part.variables.contains(number));
+        d.whatever(region, others)
+    }
+}
+
+/// The parts of a universe, for packets like this one: those that people look at first come last.
+pub fn parts(universe: &Universe, point: &[bool]) -> Vec<Part> {
     let mut all: Vec<Part> = Vec::new();
     for field in universe.fields() {
         let whole = match field {
@@ -119,62 +193,6 @@ fn interest(part: &Part) -> u32 {
         Field::Present { .. } | Field::Transport | Field::LaterFragment => 200_500,
         Field::Done(_) => 200_600,
     }
-}
-
-/// The widest box around a packet that has nothing from outside, and its region.
-fn grow(
-    universe: &Universe,
-    point: &[bool],
-    outside: &Region,
-    possible: &Region,
-) -> Decided<(PacketBox, Region)> {
-    let d = &universe.diagrams;
-    let parts = parts(universe, point);
-    let mut sides: Vec<Option<Region>> = Vec::new();
-    for part in &parts {
-        let mut region = d.all();
-        for number in part.variables.iter().rev() {
-            let value = d.variable(*number, point[*number as usize])?;
-            region = d.and(&value, &region)?;
-        }
-        sides.push(Some(region));
-    }
-    // What is outside and agrees with the box in all parts but one shrinks as parts are settled,
-    // so products are built up from the end.
-    let product = |sides: &[Option<Region>], without: usize| -> Decided<Region> {
-        let mut region = outside.clone();
-        for (i, side) in sides.iter().enumerate().rev() {
-            if let (true, Some(side)) = (i != without, side) {
-                region = d.and(&region, side)?;
-            }
-        }
-        Ok(region)
-    };
-    for i in 0..parts.len() {
-        if product(&sides, i)?.is_none() {
-            sides[i] = None;
-        }
-    }
-    let mut kept = Vec::new();
-    for (i, part) in parts.iter().enumerate() {
-        if sides[i].is_none() {
-            continue;
-        }
-        let clash = product(&sides, i)?;
-        let others = (0..d.variables()).filter(|number| !part.variables.contains(number));
-        let others: Vec<u32> = others.collect();
-        let wrong = d.whatever(&clash, others.iter().copied())?;
-        let right = d.not(&wrong)?;
-        let valid = d.whatever(possible, others.into_iter())?;
-        sides[i] = Some(right.clone());
-        kept.push((part.clone(), told(universe, part, &right, &valid)?));
-    }
-    let mut region = d.all();
-    for side in sides.iter().flatten() {
-        region = d.and(&region, side)?;
-    }
-    kept.reverse();
-    Ok((PacketBox { parts: kept }, region))
 }
 
 /// Values of a part: the shortest way to tell them, where values that cannot be may count as any.

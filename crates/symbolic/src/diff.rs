@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use penstock_program::image::{ChainIndex, RuleIndex};
 
 use crate::bits::{self, Bit};
-use crate::boxes::{self, PacketBox};
+use crate::boxes::{PacketBox, Teller};
 use crate::diagram::{Decided, Limits, Region};
 use crate::field::{Done, Field};
 use crate::identity::{self, Changes, Identities};
@@ -23,16 +23,26 @@ use crate::walk::{
 /// Boxes that a class is told by, at most.
 const BOXES: usize = 12;
 /// Classes of two decisions that differ in what is written, at most: the others are one.
-const VALUES: usize = 16;
+const VALUES: usize = 6;
 
 /// What becomes of the packets of a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fate {
     /// Their end.
     pub end: End,
-    /// What is written, of what differs: the value as a number, `None` if it is not the same for
-    /// all of them.
-    pub written: Vec<(Field, Option<Vec<u8>>)>,
+    /// What is written, of what differs.
+    pub written: Vec<(Field, Written)>,
+}
+
+/// A value that a rule may have written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// What the packet came with.
+    Unchanged,
+    /// This one, as the bytes of the number.
+    Value(Vec<u8>),
+    /// Not the same for all packets of the class.
+    Various,
 }
 
 /// A rule, or the policy of a base chain, that decided.
@@ -98,7 +108,7 @@ pub fn diff(
     let changes = identity::compare(old, new);
     let changed =
         changes.gaps.iter().fold((0, 0), |(a, b), gap| (a + gap.old.len(), b + gap.new.len()));
-    let asked = walk::asked(old).into_iter().chain(walk::asked(new));
+    let asked = walk::asked(place, old).into_iter().chain(walk::asked(place, new));
     let mut universe = Universe::new(place, limits, asked);
     let enter = affected(&mut universe, old, new, &changes)?;
     let before = evaluate(&mut universe, old, &enter).map_err(|failure| (Side::Old, failure))?;
@@ -233,20 +243,22 @@ fn matters(field: Field, end: End) -> bool {
     }
 }
 
+/// The value of a field as packets come with it.
+fn initial(universe: &Universe, field: Field) -> Decided<Vec<Bit>> {
+    let known = universe.variables(field);
+    if known.is_empty() {
+        return Ok(vec![Bit::ZERO; field.width() as usize]);
+    }
+    known.iter().map(|n| Ok(Bit::Of(universe.diagrams.variable(*n, true)?))).collect()
+}
+
 /// The value of a field at the end.
 fn bits_of(
     universe: &Universe,
     written: &HashMap<Field, Vec<Bit>>,
     field: Field,
 ) -> Decided<Vec<Bit>> {
-    if let Some(bits) = written.get(&field) {
-        return Ok(bits.clone());
-    }
-    let known = universe.variables(field);
-    if known.is_empty() {
-        return Ok(vec![Bit::ZERO; field.width() as usize]);
-    }
-    known.iter().map(|n| Ok(Bit::Of(universe.diagrams.variable(*n, true)?))).collect()
+    written.get(&field).map_or_else(|| initial(universe, field), |bits| Ok(bits.clone()))
 }
 
 /// The value of bits for a packet.
@@ -322,17 +334,30 @@ fn classes(universe: &Universe, old: &Evaluated, new: &Evaluated) -> Decided<Vec
                     if !d.meet(&rest, differ)? {
                         continue;
                     }
-                    let values = [a, b].map(|bits| value_at(bits, &point));
+                    let mut values = [Written::Various, Written::Various];
                     if parts.len() < VALUES {
-                        for (bits, value) in [a, b].into_iter().zip(&values) {
-                            let pad = value.len() * 8 - bits.len();
-                            let mut padded = vec![Bit::ZERO; pad];
-                            padded.extend_from_slice(bits);
-                            let same = bits::equal(d, &padded, value, &[0xff; 64])?;
+                        let came = initial(universe, *field)?;
+                        for (bits, written) in [a, b].into_iter().zip(&mut values) {
+                            let value = value_at(bits, &point);
+                            let is_output = Universe::is_done(*field);
+                            let same = match value == value_at(&came, &point) && !is_output {
+                                true => {
+                                    *written = Written::Unchanged;
+                                    bits::same(d, bits, &came)?
+                                }
+                                false => {
+                                    let pad = value.len() * 8 - bits.len();
+                                    let mut padded = vec![Bit::ZERO; pad];
+                                    padded.extend_from_slice(bits);
+                                    let same = bits::equal(d, &padded, &value, &[0xff; 64])?;
+                                    *written = Written::Value(value);
+                                    same
+                                }
+                            };
                             region = d.and(&region, &same)?;
                         }
                     }
-                    let [a, b] = values.map(|value| (parts.len() < VALUES).then_some(value));
+                    let [a, b] = values;
                     of_old.push((*field, a));
                     of_new.push((*field, b));
                 }
@@ -374,9 +399,10 @@ fn classes(universe: &Universe, old: &Evaluated, new: &Evaluated) -> Decided<Vec
         class.deciders.sort_by(|a, b| b.0.total_cmp(&a.0));
     }
     let whole = d.share(&possible);
+    let mut teller = Teller::new(universe, &possible);
     let mut classes = Vec::new();
     for Found { region, old, new, deciders } in found {
-        let (boxes, more_boxes) = boxes::cover(universe, &region, &possible, BOXES)?;
+        let (boxes, more_boxes) = teller.cover(&region, BOXES)?;
         let depends = universe
             .fields()
             .iter()
@@ -390,7 +416,7 @@ fn classes(universe: &Universe, old: &Evaluated, new: &Evaluated) -> Decided<Vec
             .into_iter()
             .filter(|field| universe.variables(*field).iter().any(|n| support.contains(n)))
             .collect();
-        let preferred = crate::example::preferred(universe, &region)?;
+        let preferred = crate::example::preferred(universe, &d.and(&region, &possible)?)?;
         let Some(example) = d.packet_of(&preferred) else { continue };
         classes.push(Class {
             share: d.share(&region) / whole,

@@ -18,13 +18,12 @@ use penstock_program::op::Op;
 use penstock_program::{ChainType, Family};
 use penstock_wire::{checksum, ethernet, protocol};
 
-use crate::bits;
 use crate::diagram::{Decided, Region};
-use crate::diff::{Decider, value_at};
+use crate::diff::{Decider, Written, value_at};
 use crate::field::{Base, Field, Input, What};
 use crate::layout;
 use crate::universe::{Universe, state};
-use crate::walk::{End, Program, before_tracking, ops_of};
+use crate::walk::{End, Program, asks_input, before_tracking, ops_of};
 
 /// Indexes of the interfaces of examples, where rules do not ask for an index.
 const ARRIVAL: u32 = 10;
@@ -55,16 +54,25 @@ pub struct Verified {
     pub mark: u32,
     /// `meta priority` at the end.
     pub priority: u32,
+    /// Register bytes of keys of the connection at the end.
+    connection: HashMap<(CtKey, Option<CtDir>), Vec<u8>>,
     /// Rules that did not break, in their order.
     pub met: Vec<RuleIndex>,
     /// The packet at the end, from its network header on.
     pub packet: Vec<u8>,
 }
 
-/// Of the packets of a region those that are easiest to read, if there is a choice.
+impl Verified {
+    /// Register bytes of the mark of the connection at the end, if rules ask or set it.
+    pub fn connection_mark(&self) -> Option<&[u8]> {
+        self.connection.get(&(CtKey::Mark, None)).map(|bytes| &bytes[..])
+    }
+}
+
+/// Of the packets of a region, which are all possible, those that are easiest to read.
 pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region> {
     let d = &universe.diagrams;
-    let mut region = d.and(region, &universe.possible()?)?;
+    let mut region = region.clone();
     let name = |text: &str| {
         let mut name = text.as_bytes().to_vec();
         name.resize(16, 0);
@@ -110,15 +118,7 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
         meta(MetaKey::Len, &200u32.to_be_bytes()),
     ]);
     for wish in wishes {
-        let mut wanted = region.clone();
-        for (field, value) in wish.iter().rev() {
-            let variables = universe.variables(*field);
-            for (i, number) in variables.iter().enumerate().rev() {
-                let pad = value.len() * 8 - variables.len();
-                let bit = d.variable(*number, bits::bit_of(value, pad + i))?;
-                wanted = d.and(&wanted, &bit)?;
-            }
-        }
+        let wanted = d.and(&region, &universe.with_values(&wish)?)?;
         if !wanted.is_none() {
             region = wanted;
         }
@@ -214,7 +214,7 @@ impl<'u> Example<'u> {
             connection: HashMap::new(),
         };
         example.metadata()?;
-        example.agrees().then_some(example)
+        example.disagrees().is_none().then_some(example)
     }
 
     fn number(&self, field: Field) -> Option<u32> {
@@ -334,11 +334,12 @@ impl<'u> Example<'u> {
         Some(())
     }
 
-    /// Whether the packet has what rules ask: all bytes in their places, and the lengths.
-    fn agrees(&self) -> bool {
+    /// A field that the packet does not have as it should: a byte that is not in its place, a
+    /// length.
+    fn disagrees(&self) -> Option<Field> {
         let packet = &self.packet;
-        self.universe.fields().iter().all(|field| {
-            let Some(value) = self.universe.value(*field, &self.point) else { return true };
+        self.universe.fields().iter().copied().find(|field| !{
+            let Some(value) = self.universe.value(*field, &self.point) else { return false };
             let of = |base| match base {
                 Base::Link => packet.has_link().then(|| link_seen(packet)),
                 Base::Network => Some(packet.network().to_vec()),
@@ -414,6 +415,7 @@ impl<'u> Example<'u> {
             decider,
             mark: run.packet.meta.mark,
             priority: run.packet.meta.priority,
+            connection: run.env.connection,
             met: run.met,
             packet: run.packet.network().to_vec(),
         }
@@ -710,6 +712,9 @@ impl Run<'_, '_> {
                 self.packet.meta.ct = self.example.tracked();
             }
             decider = Some(Decider { rule: None, base: base.chain });
+            if base.family != universe.place.family && base.family != self.env.context.family {
+                continue;
+            }
             let untranslated = universe.flag(Field::Untranslated, point).unwrap_or(true);
             if base.kind == ChainType::Nat && (!untranslated || self.translated) {
                 continue;
@@ -795,8 +800,11 @@ impl Run<'_, '_> {
 
     fn rule(&mut self, rule: RuleIndex) -> Step {
         let number = self.program.numbers.get(rule.0 as usize).copied().unwrap_or(rule.0);
-        for (at, op) in ops_of(self.program.image, rule).iter().enumerate() {
-            let step = match self.decided(op, number, at as u16) {
+        let mut inputs = 0;
+        for op in ops_of(self.program.image, rule) {
+            let decided = self.decided(op, number, inputs);
+            inputs += u16::from(asks_input(op));
+            let step = match decided {
                 Some(step) => step,
                 None => execute(op, &mut self.registers, &mut self.packet, &mut self.env),
             };
@@ -853,7 +861,12 @@ impl Run<'_, '_> {
             Op::Counter(_) => Step::Next,
             Op::SetUpdate(update) => match update.op {
                 DynsetOp::Delete => Step::Next,
-                DynsetOp::Add | DynsetOp::Update => on(What::Added),
+                DynsetOp::Add | DynsetOp::Update => {
+                    match (on(What::Added) == Step::Next) != update.invert {
+                        true => Step::Next,
+                        false => Step::Break,
+                    }
+                }
             },
             Op::LookupDynamic { src, key_len, inverse, .. } if !self.program.listed => {
                 let key = self.registers.bytes(*src, *key_len);
@@ -944,7 +957,7 @@ pub fn check(
         return Err(format!("the interpreter's rule is {:?}", verified.decider));
     }
     for (field, value) in &fate.written {
-        let Some(value) = value else { continue };
+        let Written::Value(value) = value else { continue };
         let at_end: Option<Vec<u8>> = match field {
             Field::Meta(MetaKey::Mark) => Some(verified.mark.to_be_bytes().to_vec()),
             Field::Meta(MetaKey::Priority) => Some(verified.priority.to_be_bytes().to_vec()),

@@ -72,7 +72,7 @@ pub struct Input {
     /// Which rule asks, by the number that rulesets that are compared have in common; for
     /// [`What::Member`] the set.
     pub rule: u32,
-    /// Which of the rule's operations asks; for [`What::Member`] the key.
+    /// Which of the rule's operations that ask for inputs; for [`What::Member`] the key.
     pub op: u16,
 }
 

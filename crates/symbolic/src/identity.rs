@@ -19,7 +19,7 @@ use penstock_program::op::Op;
 use penstock_program::{DynamicSet, Family};
 use penstock_sets::Set;
 
-use crate::walk::{Program, ops_of, set_address};
+use crate::walk::{Program, asks_input, ops_of, set_address};
 
 /// Changes of a chain beyond which all of it between its first and last change counts as changed.
 const MOST_CHANGES: usize = 2000;
@@ -136,7 +136,12 @@ impl<'a> Identities<'a> {
             Op::SetUpdate(update) => {
                 let (op, key, data, timeout) =
                     (update.op, (update.key, update.key_len), update.data, update.timeout);
-                write!(out, "update {op:?} {key:?} {data:?} {timeout} {:?}", number(&update.set))
+                write!(
+                    out,
+                    "update {op:?} {} {key:?} {data:?} {timeout} {:?}",
+                    update.invert,
+                    number(&update.set)
+                )
             }
             Op::Counter(_) => write!(out, "counter"),
             Op::Stateful(stateful) => write!(out, "{}", stateful_text(stateful)),
@@ -162,6 +167,16 @@ impl<'a> Identities<'a> {
     pub fn rule(&mut self, rule: RuleIndex) -> String {
         let ops = ops_of(self.program.image, rule);
         self.ops(ops)
+    }
+
+    /// The operations of a rule that ask for what is more than the packet.
+    pub fn inputs(&mut self, rule: RuleIndex) -> String {
+        let ops = ops_of(self.program.image, rule);
+        let mut text = String::new();
+        for op in ops.iter().filter(|op| asks_input(op)) {
+            self.op(op, &mut text);
+        }
+        text
     }
 
     /// What a rule does after its first `looks` operations.
@@ -272,6 +287,24 @@ pub(crate) fn compare(old: &mut Program<'_>, new: &mut Program<'_>) -> Changes {
             (x, y) = (to_x + 1, to_y + 1);
         }
     }
+    // A limit that stands in another rule now is the same limit.
+    let mut moved: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut identities = Identities::new(old);
+    for rule in unnumbered(&old_numbers) {
+        let inputs = identities.inputs(RuleIndex(rule as u32));
+        if !inputs.is_empty() {
+            moved.entry(inputs).or_default().push(rule);
+        }
+    }
+    let mut identities = Identities::new(new);
+    for rule in unnumbered(&new_numbers) {
+        let inputs = identities.inputs(RuleIndex(rule as u32));
+        let Some(rules) = moved.get_mut(&inputs) else { continue };
+        if !rules.is_empty() {
+            let same = number();
+            (old_numbers[rules.remove(0)], new_numbers[rule]) = (Some(same), Some(same));
+        }
+    }
     old.numbers = old_numbers.into_iter().map(|n| n.unwrap_or_else(&mut number)).collect();
     new.numbers = new_numbers.into_iter().map(|n| n.unwrap_or_else(&mut number)).collect();
     let bases = |program: &Program<'_>| -> Vec<_> {
@@ -285,6 +318,11 @@ pub(crate) fn compare(old: &mut Program<'_>, new: &mut Program<'_>) -> Changes {
     };
     changes.everything = bases(old) != bases(new);
     changes
+}
+
+/// Rules that have no number yet.
+fn unnumbered(numbers: &[Option<u32>]) -> Vec<usize> {
+    numbers.iter().enumerate().filter(|(_, n)| n.is_none()).map(|(rule, _)| rule).collect()
 }
 
 /// Pairs of the rules that both lists begin and end with.

@@ -98,9 +98,24 @@ fn groups<'a, K: Hash + Eq>(
     Ok((regions, all))
 }
 
-/// Whether statements of an element may end the rule.
-fn may_end(value: &LinkedValue) -> bool {
-    value.statements.iter().any(|s| !matches!(s, Stateful::Counter(_) | Stateful::Last(_)))
+/// Whether statements of elements may end the rule.
+pub(crate) fn may_end(set: &Set<LinkedValue>, now: u64) -> bool {
+    !set.is_presence_only()
+        && set.iter_unordered().filter(|e| e.is_alive(now)).any(|e| {
+            let mut statements = e.value.statements.iter();
+            statements.any(|s| !matches!(s, Stateful::Counter(_) | Stateful::Last(_)))
+        })
+}
+
+/// Packets whose key is in a set.
+pub(crate) fn members(
+    d: &Diagrams,
+    key: &[Bit],
+    set: &Set<LinkedValue>,
+    now: u64,
+) -> Decided<Region> {
+    let elements = set.iter_unordered().filter(|e| e.is_alive(now));
+    Ok(groups(d, key, elements, &set.description().fields, |_| ())?.1)
 }
 
 /// Looks up in a set that packets do not change; `live` has the packets that are looked up.
@@ -119,9 +134,9 @@ pub(crate) fn found(
     }
     let fields = &set.description().fields;
     let elements = || set.iter_unordered().filter(|e| e.is_alive(now));
-    found.has_statements = elements().any(|e| may_end(e.value));
+    found.has_statements = may_end(set, now);
     match load {
-        Load::Nothing => (_, found.all) = groups(d, key, elements(), fields, |_| ())?,
+        Load::Nothing => found.all = members(d, key, set, now)?,
         Load::Verdict => {
             let verdict =
                 |value: &LinkedValue| value.data.verdict().copied().unwrap_or(LinkedVerdict::Break);

@@ -17,11 +17,13 @@ pub struct Machine {
     registers: Vec<Bit>,
     /// Values of fields that are not those the packet came with, most significant bit first.
     pub(crate) writes: HashMap<Field, Vec<Bit>>,
+    /// Bytes of checksums that are not known, and of which packets.
+    pub(crate) summed: HashMap<Field, Region>,
 }
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        Machine { registers: vec![Bit::ZERO; 512], writes: HashMap::new() }
+        Machine { registers: vec![Bit::ZERO; 512], writes: HashMap::new(), summed: HashMap::new() }
     }
 
     fn at(slot: u8) -> usize {

@@ -12,13 +12,14 @@ use penstock_program::expr::*;
 use penstock_program::image::{LinkedVerdict, Stateful};
 use penstock_program::op::{Load, Op};
 use penstock_program::{Family, Hook};
+use penstock_wire::protocol;
 
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region, Undecided};
 use crate::field::{Base, Done, Field, Input, What};
 use crate::lookup;
 use crate::machine::{Machine, host_words, known};
-use crate::universe::{Universe, state};
+use crate::universe::{Place, Universe, state};
 
 /// What follows an operation for the packets that reached it: none of these is a break.
 #[derive(Default)]
@@ -67,7 +68,7 @@ impl From<Undecided> for Unable {
 pub struct At {
     /// Number of the rule that rulesets which are compared have in common.
     pub rule: u32,
-    /// Number of the operation in the rule.
+    /// Number of the operation among those of the rule that ask for inputs.
     pub op: u16,
     /// Family of the rule's table.
     pub family: Family,
@@ -117,9 +118,9 @@ impl Meaning<'_> {
             }
             Op::LoadInner { .. } => Err(Unable::NoMeaning("it looks behind the transport header")),
             Op::InTunnel(_) => Err(Unable::NoMeaning("it looks into the packet of a tunnel")),
-            Op::PayloadSet { base, src, len, offset, csum_offset, csum_type, .. } => {
+            Op::PayloadSet { base, src, len, offset, csum_offset, csum_type, pseudo } => {
                 let sum = (*csum_type != ChecksumType::None).then_some(*csum_offset);
-                self.payload_set(*base, *src, *len, *offset, sum, live)
+                self.payload_set(*base, *src, *len, *offset, sum, *pseudo, live)
             }
             Op::Meta { key, dst } => self.meta(*key, *dst, live),
             Op::MetaSet { key, src } => self.meta_set(*key, *src, live),
@@ -201,6 +202,16 @@ impl Meaning<'_> {
             }
             Op::Lookup { src, key_len, inverse, load, set } => {
                 let key = self.machine.read(*src, *key_len);
+                if live.is_none() {
+                    return Ok(Follows::default());
+                }
+                if *load == Load::Nothing && !lookup::may_end(set, self.at.now) {
+                    let (address, now) = (std::sync::Arc::as_ptr(set) as usize, self.at.now);
+                    let found = self
+                        .universe
+                        .found_once(address, &key, |d| lookup::members(d, &key, set, now))?;
+                    return self.only(live, &found, !*inverse);
+                }
                 let found =
                     lookup::found(&self.universe.diagrams, &key, set, *load, self.at.now, &live)?;
                 self.looked_up(found, *inverse, *load, live)
@@ -224,9 +235,9 @@ impl Meaning<'_> {
                     return next(live);
                 }
                 let added = self.input(What::Added)?;
-                let live = self.universe.diagrams.and(&live, &added)?;
-                self.machine.done(self.universe, &live, done, update.op as u32 + 1)?;
-                next(live)
+                let there = self.universe.diagrams.and(&live, &added)?;
+                self.machine.done(self.universe, &there, done, update.op as u32 + 1)?;
+                self.only(live, &added, !update.invert)
             }
             Op::ObjectMap { src, key_len, set } => {
                 let key = self.machine.read(*src, *key_len);
@@ -361,17 +372,7 @@ impl Meaning<'_> {
 
     /// Packets that have so many bytes from the start of a header on.
     fn present(&mut self, base: Base, bytes: u16) -> Decided<Region> {
-        let place = self.universe.place;
-        let at_ip = place.family.is_ip() && place.hook != Hook::Ingress;
-        let always = match base {
-            // The network layer has looked at them.
-            Base::Network if at_ip => bytes <= if place.family == Family::Ip6 { 40 } else { 20 },
-            Base::Link => {
-                matches!(place.family, Family::Netdev | Family::Bridge | Family::Arp) && bytes <= 14
-            }
-            _ => false,
-        };
-        match always {
+        match always_present(self.universe.place, base, bytes) {
             true => Ok(self.universe.diagrams.all()),
             false => self.universe.holds(Field::Present { base, bytes }),
         }
@@ -388,7 +389,13 @@ impl Meaning<'_> {
         }
         let mut value = Vec::new();
         for at in offset..end {
-            value.extend(self.machine.field(self.universe, Field::Header { base, at })?);
+            let field = Field::Header { base, at };
+            if let Some(summed) = self.machine.summed.get(&field)
+                && self.universe.diagrams.meet(summed, &live)?
+            {
+                return Err(Unable::NoMeaning("it reads a checksum that a rule has changed"));
+            }
+            value.extend(self.machine.field(self.universe, field)?);
         }
         self.machine.load(dst, &value);
         next(live)
@@ -401,18 +408,13 @@ impl Meaning<'_> {
         len: u8,
         offset: u16,
         sum: Option<u16>,
+        pseudo: bool,
         live: Region,
     ) -> Answer {
         if !matches!(base, Base::Network | Base::Transport) {
             return Err(Unable::NoMeaning("it writes outside of network and transport header"));
         }
         let end = offset.saturating_add(len.into());
-        let summed = sum.is_some_and(|at| {
-            [at, at + 1].iter().any(|at| self.universe.has(Field::Header { base, at: *at }))
-        });
-        if summed {
-            return Err(Unable::NoMeaning("it changes a checksum that rules read"));
-        }
         let there = self.present(base, end)?;
         let mut live = self.universe.diagrams.and(&live, &there)?;
         if let Some(sum) = sum {
@@ -427,7 +429,35 @@ impl Meaning<'_> {
         for (at, byte) in (offset..end).zip(value.chunks(8)) {
             self.machine.write(self.universe, &live, Field::Header { base, at }, byte)?;
         }
+        if let Some(at) = sum {
+            self.summed(base, at, &live)?;
+        }
+        if pseudo {
+            for (protocols, at) in [
+                (&[protocol::TCP][..], 16),
+                (&[protocol::UDP, protocol::UDPLITE], 6),
+                (&[protocol::ICMPV6], 2),
+            ] {
+                let carried = self.universe.bits(Field::Meta(MetaKey::L4Proto))?;
+                for protocol in protocols {
+                    let d = &self.universe.diagrams;
+                    let of = bits::equal(d, &carried, &[*protocol], &[0xff])?;
+                    let region = d.and(&live, &of)?;
+                    self.summed(Base::Transport, at, &region)?;
+                }
+            }
+        }
         next(live)
+    }
+
+    /// A checksum is brought up to date: what it is then is not known.
+    fn summed(&mut self, base: Base, at: u16, region: &Region) -> Decided<()> {
+        for at in [at, at + 1] {
+            let all = self.machine.summed.entry(Field::Header { base, at });
+            let all = all.or_insert_with(|| self.universe.diagrams.none());
+            *all = self.universe.diagrams.or(all, region)?;
+        }
+        Ok(())
     }
 
     fn meta(&mut self, key: MetaKey, dst: u8, live: Region) -> Answer {
@@ -818,15 +848,30 @@ impl Meaning<'_> {
     }
 }
 
+/// Whether all packets have so many bytes from the start of a header on.
+fn always_present(place: Place, base: Base, bytes: u16) -> bool {
+    let at_ip = place.family.is_ip() && place.hook != Hook::Ingress;
+    match base {
+        // The network layer has looked at them.
+        Base::Network if at_ip => bytes <= if place.family == Family::Ip6 { 40 } else { 20 },
+        Base::Link => {
+            matches!(place.family, Family::Netdev | Family::Bridge | Family::Arp) && bytes <= 14
+        }
+        Base::Network | Base::Transport | Base::Inner | Base::Tunnel => false,
+    }
+}
+
 /// Fields that an operation asks, as far as that can be seen from it alone: for the order of
 /// variables. What is missing is added when it is asked.
-pub(crate) fn asks(op: &Op, add: &mut dyn FnMut(Field)) {
+pub(crate) fn asks(place: Place, op: &Op, add: &mut dyn FnMut(Field)) {
     if let Some(load) = op.header_load() {
         let end = load.offset.saturating_add(load.len.into());
         for at in load.offset..end {
             add(Field::Header { base: load.base, at });
         }
-        add(Field::Present { base: load.base, bytes: end });
+        if !always_present(place, load.base, end) {
+            add(Field::Present { base: load.base, bytes: end });
+        }
         if load.base == Base::Transport {
             add(Field::Transport);
         }

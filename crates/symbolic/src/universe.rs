@@ -87,6 +87,9 @@ pub struct Universe {
     keys: Vec<(u32, Vec<Bit>)>,
     /// Which keys a lookup in such a set was asked for, by rule number and operation.
     members: HashMap<(u32, u16), Vec<(Input, Vec<Bit>)>>,
+    /// Packets whose key is in a set, by the set's address and the key: sets are large, and rules of
+    /// two rulesets ask for the same.
+    found: HashMap<(usize, Vec<Bit>), Region>,
     /// Inputs that are numbers, and what they can be: first and last.
     numbers: HashMap<Input, (u32, u32)>,
 }
@@ -103,6 +106,7 @@ impl Universe {
             questions: Vec::new(),
             keys: Vec::new(),
             members: HashMap::new(),
+            found: HashMap::new(),
             numbers: HashMap::new(),
         };
         let mut asked: Vec<Field> = asked.into_iter().collect();
@@ -201,6 +205,21 @@ impl Universe {
         }
     }
 
+    /// Packets whose key is in a set at an address, which are found if that is not known yet.
+    pub(crate) fn found_once(
+        &mut self,
+        set: usize,
+        key: &[Bit],
+        find: impl FnOnce(&Diagrams) -> Decided<Region>,
+    ) -> Decided<Region> {
+        if let Some(region) = self.found.get(&(set, key.to_vec())) {
+            return Ok(region.clone());
+        }
+        let region = find(&self.diagrams)?;
+        self.found.insert((set, key.to_vec()), region.clone());
+        Ok(region)
+    }
+
     /// What operations have asked sets for: input and key.
     pub(crate) fn members(&self, rule: u32, op: u16) -> &[(Input, Vec<Bit>)] {
         self.members.get(&(rule, op)).map_or(&[], |all| all)
@@ -237,6 +256,27 @@ impl Universe {
     /// The value of a field of one bit in a packet.
     pub fn flag(&self, field: Field, point: &[bool]) -> Option<bool> {
         self.value(field, point).map(|bytes| bytes[0] != 0)
+    }
+
+    /// Packets for which fields have these values, as bytes of the numbers.
+    ///
+    /// # Errors
+    /// A limit.
+    pub fn with_values(&self, values: &[(Field, Vec<u8>)]) -> Decided<Region> {
+        let mut wanted: Vec<(u32, bool)> = Vec::new();
+        for (field, value) in values {
+            let variables = self.variables(*field);
+            let pad = (value.len() * 8).saturating_sub(variables.len());
+            let bits = variables.iter().enumerate();
+            wanted.extend(bits.map(|(i, number)| (*number, bits::bit_of(value, pad + i))));
+        }
+        // From the last variable on: each step adds a node at the top.
+        wanted.sort_unstable();
+        let mut cube = self.diagrams.all();
+        for (number, value) in wanted.into_iter().rev() {
+            cube = self.diagrams.and(&self.diagrams.variable(number, value)?, &cube)?;
+        }
+        Ok(cube)
     }
 
     /// Packets for which a field has one of these values; all if it was not asked.

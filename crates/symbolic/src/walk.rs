@@ -21,7 +21,7 @@ use crate::diagram::{Decided, Region, Undecided};
 use crate::field::Field;
 use crate::machine::Machine;
 use crate::meaning::{At, Meaning, RuleEnd, Unable, asks};
-use crate::universe::Universe;
+use crate::universe::{Place, Universe};
 
 /// A base chain to evaluate.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ pub struct Base {
     pub kind: ChainType,
     /// Its priority.
     pub priority: i32,
+    /// Family of its table: in `inet` places chains of `ip` and `ip6` see packets of their own.
+    pub family: Family,
 }
 
 /// A linked ruleset, and which of its chains are looked at.
@@ -154,12 +156,12 @@ pub fn reachable(program: &Program<'_>) -> Vec<RuleIndex> {
 }
 
 /// Fields that rules ask, for [`Universe::new`].
-pub fn asked(program: &Program<'_>) -> Vec<Field> {
+pub fn asked(place: Place, program: &Program<'_>) -> Vec<Field> {
     let mut all = Vec::new();
     let mut seen = std::collections::HashSet::new();
     for rule in reachable(program) {
         for op in ops_of(program.image, rule) {
-            asks(op, &mut |field| {
+            asks(place, op, &mut |field| {
                 if seen.insert(field) {
                     all.push(field);
                 }
@@ -273,21 +275,29 @@ impl<'a, 'p> Walk<'a, 'p> {
             let hook = self.universe.place.hook;
             self.base = base.chain;
             self.before_tracking = before_tracking(hook, base.priority);
-            let mut around = self.universe.diagrams.none();
+            let mut wanted = reach.clone();
+            if base.family != self.universe.place.family {
+                let bits = self.universe.bits(Field::Meta(MetaKey::NfProto));
+                let bits = self.limit(bits)?;
+                let d = &self.universe.diagrams;
+                let own = crate::bits::equal(d, &bits, &[base.family as u8], &[0xff]);
+                let own = self.limit(own)?;
+                wanted = self.limit(self.universe.diagrams.and(&wanted, &own))?;
+            }
             if base.kind == ChainType::Nat {
                 // The first packets of connections that no rule has translated yet.
-                let wanted = self.universe.holds(Field::Untranslated);
-                let wanted = self.limit(wanted)?;
+                let first = self.universe.holds(Field::Untranslated);
+                let first = self.limit(first)?;
                 let done = self.machine.field(self.universe, Field::Done(crate::field::Done::Nat));
                 let done = self.limit(done)?;
-                let mut wanted = self.limit(self.universe.diagrams.and(&reach, &wanted))?;
+                wanted = self.limit(self.universe.diagrams.and(&wanted, &first))?;
                 for bit in done {
                     let bit = bit.region(&self.universe.diagrams);
                     wanted = self.limit(self.universe.diagrams.minus(&wanted, &bit))?;
                 }
-                around = self.limit(self.universe.diagrams.minus(&reach, &wanted))?;
-                reach = wanted;
             }
+            let around = self.limit(self.universe.diagrams.minus(&reach, &wanted))?;
+            reach = wanted;
             let first = self.decisions.len();
             let rest = self.chain(base.chain, reach.clone(), 0)?;
             let policy = self.program.image.chain(base.chain).and_then(|c| c.policy_accept);
@@ -415,7 +425,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             .map_or(Family::Inet, |table| table.family);
         let at = At {
             rule: program.numbers.get(rule.0 as usize).copied().unwrap_or(rule.0),
-            op: number as u16,
+            op: input_number(ops_of(image, rule), number),
             family,
             before_tracking: self.before_tracking,
             now: program.now,
@@ -459,12 +469,36 @@ pub(crate) fn is_look(op: &penstock_program::op::Op) -> bool {
     use penstock_program::op::{Effect, Load, Op};
     match op {
         Op::Verdict(_) | Op::Lookup { load: Load::Verdict, .. } => false,
-        Op::Counter(_) | Op::Log(_) => true,
+        // What they count is not looked at.
+        Op::Counter(_) | Op::Log(_) | Op::Lookup { .. } | Op::LookupDynamic { .. } => true,
         op => {
             let info = op.info();
             info.effect == Effect::None && !info.decides
         }
     }
+}
+
+/// Whether an operation may ask for what is more than the packet.
+pub(crate) fn asks_input(op: &penstock_program::op::Op) -> bool {
+    use penstock_program::image::Stateful;
+    use penstock_program::op::Op;
+    match op {
+        Op::Stateful(stateful) => !matches!(**stateful, Stateful::Counter(_) | Stateful::Last(_)),
+        Op::SetUpdate(_)
+        | Op::LookupDynamic { .. }
+        | Op::NumgenInc { .. }
+        | Op::NumgenRandom { .. }
+        | Op::Jhash { .. }
+        | Op::Symhash { .. }
+        | Op::FlowOffload(_)
+        | Op::Meta { key: MetaKey::Prandom, .. } => true,
+        _ => false,
+    }
+}
+
+/// The number of an operation among those of its rule that ask for inputs.
+pub(crate) fn input_number(ops: &[penstock_program::op::Op], at: usize) -> u16 {
+    ops.iter().take(at).filter(|op| asks_input(op)).count() as u16
 }
 
 /// Fields that rules of a program may write.

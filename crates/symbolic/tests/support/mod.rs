@@ -50,6 +50,7 @@ pub fn program(rules: &Rules, hook: Hook) -> Program<'_> {
                 chain: base.chain,
                 kind: base.base.kind,
                 priority: base.base.priority,
+                family: base.family,
             })
             .collect(),
         numbers: (0..rules.linked.image.rules.len() as u32).collect(),
@@ -65,7 +66,7 @@ pub fn place(rules: &Rules, hook: Hook) -> Place {
 }
 
 pub fn limits() -> Limits {
-    Limits { memory: 64 << 20, time: Duration::from_secs(120) }
+    Limits { memory: 16 << 20, time: Duration::from_secs(120) }
 }
 
 /// A packet of a region: values out of a pool, or at random, as far as they are possible together.
@@ -90,11 +91,9 @@ pub fn sample(
                 if variables.len() == 8 { value >> (8 * rng.u32(..4)) } else { value }
             }
         };
-        let mut wanted = region.clone();
-        for (i, number) in variables.iter().enumerate().rev() {
-            let bit = value.checked_shr((variables.len() - 1 - i) as u32).unwrap_or(0) & 1 != 0;
-            wanted = d.and(&wanted, &d.variable(*number, bit)?)?;
-        }
+        let bytes = value.to_be_bytes();
+        let bytes = bytes[16 - variables.len().div_ceil(8).min(16)..].to_vec();
+        let wanted = d.and(&region, &universe.with_values(&[(field, bytes)])?)?;
         if !wanted.is_none() {
             region = wanted;
         }
@@ -222,8 +221,18 @@ fn action(rng: &mut Rng, chains: usize, effects: bool) -> String {
     }
 }
 
-/// One rule.
+/// One rule that nft takes: matches may contradict each other.
 pub fn rule(rng: &mut Rng, chains: usize, effects: bool) -> String {
+    loop {
+        let rule = any_rule(rng, chains, effects);
+        let called: String = (0..chains).map(|i| format!("chain c{i} {{ }}\n")).collect();
+        if load(&format!("table inet t {{\n{called} chain x {{\n {rule}\n }}\n}}\n")).is_ok() {
+            return rule;
+        }
+    }
+}
+
+fn any_rule(rng: &mut Rng, chains: usize, effects: bool) -> String {
     if rng.u8(..12) == 0 {
         let target = |rng: &mut Rng| match chains {
             0 => "drop".to_owned(),

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Rulesets to evaluate: of text files and state files, for devices that need not be there.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use penstock_lang::names::Names;
+use penstock_print::rules::Written;
+use penstock_program::image::{ChainIndex, RuleIndex};
+use penstock_ruleset::Generation;
+use penstock_ruleset::link::Linked;
+use penstock_system::{SystemFiles, SystemNames};
+
+use penstock_lang::datatype::Format;
+use penstock_lang::listing::Listing;
+
+use crate::rules;
+
+/// What a state file begins with.
+const STATE: &[u8] = b"\x7fpenstock-state\0";
+/// Index of the first device that a ruleset names.
+const FIRST_DEVICE: u32 = 1000;
+
+/// Names of devices: each that a ruleset names gets an index. Everything else is the system's.
+#[derive(Default)]
+pub struct Devices {
+    names: RefCell<Vec<String>>,
+    system: SystemNames,
+}
+
+impl Names for Devices {
+    fn rest(&self) -> &dyn Names {
+        &self.system
+    }
+
+    fn interface_index(&self, name: &str) -> Option<u32> {
+        let mut names = self.names.borrow_mut();
+        let known = names.iter().position(|known| known == name);
+        let at = known.unwrap_or_else(|| {
+            names.push(name.to_owned());
+            names.len() - 1
+        });
+        Some(FIRST_DEVICE + at as u32)
+    }
+
+    fn interface_name(&self, index: u32) -> Option<String> {
+        let at = index.checked_sub(FIRST_DEVICE)?;
+        self.names.borrow().get(at as usize).cloned()
+    }
+}
+
+/// A ruleset, ready to be evaluated.
+pub struct Loaded {
+    /// What its file is called.
+    pub file: String,
+    /// Its tables.
+    pub generation: Arc<Generation>,
+    /// Its programs.
+    pub linked: Linked,
+    /// When it was loaded, in nanoseconds since the epoch.
+    pub now: u64,
+}
+
+impl Loaded {
+    /// Loads a file: a ruleset as for `nft -f`, or a state.
+    ///
+    /// # Errors
+    /// What nft prints.
+    pub fn new(file: &Path, devices: &Devices, now: u64) -> Result<Loaded, String> {
+        let anything = |_: &Linked| Ok(());
+        let is_state = file.as_os_str() != "-"
+            && std::fs::File::open(file).is_ok_and(|mut file| {
+                let mut start = [0; STATE.len()];
+                std::io::Read::read_exact(&mut file, &mut start).is_ok() && start == STATE
+            });
+        let ruleset = match is_state {
+            true => rules::restore(file, &anything, now)?,
+            false => {
+                let files = SystemFiles { allow_exec: false };
+                rules::load(file, &files, devices, &anything, now, false)?
+            }
+        };
+        let generation = ruleset.generation();
+        let linked =
+            Linked::new(&generation).map_err(|e| format!("Error: {}: {e}", file.display()))?;
+        Ok(Loaded { file: file.display().to_string(), generation, linked, now })
+    }
+
+    /// Place and text of a rule.
+    pub fn rule(&self, rule: RuleIndex, devices: &Devices) -> Option<Written> {
+        let (family, table, _, handle) = self.linked.image.place(rule)?;
+        let listing = self.listing(&self.generation, devices);
+        let table = listing.table_named(family, table)?;
+        let rules = table.chains.iter().flat_map(|chain| &chain.rules);
+        let rule = rules.into_iter().find(|rule| rule.handle == handle)?;
+        Some(Written::of(&listing, table, rule))
+    }
+
+    /// How a generation is listed.
+    pub fn listing<'a>(&self, generation: &'a Generation, devices: &'a Devices) -> Listing<'a> {
+        let format = Format { stateless: true, ..Format::default() };
+        Listing { generation, format, names: devices, now: self.now }
+    }
+
+    /// Family, table and name of a chain.
+    pub fn chain_name(&self, chain: ChainIndex) -> String {
+        let image = &self.linked.image;
+        let table = image.table_of(chain);
+        let (family, table) = table.map_or(("", ""), |table| (table.family.name(), &*table.name));
+        let name = image.chain(chain).map_or("", |chain| &*chain.name);
+        format!("{family} {table} {name}")
+    }
+
+    /// Numbers of the sets that packets change, by address; equal names have equal numbers.
+    pub fn sets(&self, known: &mut HashMap<String, u32>) -> HashMap<usize, u32> {
+        let mut all = HashMap::new();
+        for table in &self.generation.tables {
+            for set in &table.sets {
+                let Some(dynamic) = set.dynamic() else { continue };
+                let name = format!("{} {} {}", table.family.name(), table.name, set.name);
+                let next = known.len() as u32;
+                let number = *known.entry(name).or_insert(next);
+                all.insert(penstock_symbolic::set_address(dynamic), number);
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What `penstock diff` and `penstock prove` have in common: rulesets that are evaluated over all
+//! packets, the hooks of them, and words for classes of packets.
+
+pub mod hooks;
+pub mod load;
+pub mod words;
+
+use std::time::Duration;
+
+use penstock_symbolic::Limits;
+
+use crate::options::{Opt, Values, long};
+
+/// The title that [`OPTIONS`] stand under.
+pub const TITLE: &str = "Evaluation";
+
+/// What [`Settings::take`] takes.
+pub const OPTIONS: &[Opt] = &[
+    long("chain", "only this base chain: its family, its table and its name")
+        .takes("FAMILY TABLE CHAIN", Values::Any),
+    long("hook", "only the chains of this hook").takes(
+        "HOOK",
+        Values::OneOf(&[
+            "ingress",
+            "prerouting",
+            "input",
+            "forward",
+            "output",
+            "postrouting",
+            "egress",
+        ]),
+    ),
+    long("net", "the whole way through a network: not there yet").takes("NET", Values::Files),
+    long(
+        "dynamic",
+        "elements of sets that packets change: `any` (default), or as they are `listed`",
+    )
+    .takes("HOW", Values::OneOf(&["any", "listed"])),
+    long("memory", "MiB for decision diagrams (default 1024)").takes("MIB", Values::Any),
+    long("timeout", "seconds for each hook (default 60)").takes("SECONDS", Values::Any),
+];
+
+/// The options as they were given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// `--chain`: family, table, name.
+    pub chain: Option<[String; 3]>,
+    /// `--hook`.
+    pub hook: Option<String>,
+    /// `--dynamic listed`.
+    pub listed: bool,
+    /// `--memory` and `--timeout`.
+    pub limits: Limits,
+}
+
+impl Settings {
+    /// Takes the option of [`OPTIONS`] with this long name, and its value; `false` if it is none of
+    /// them.
+    pub fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<bool, String> {
+        use crate::setup::sentence;
+        let mut value = || -> Result<String, String> {
+            let value = parser.value().map_err(sentence)?;
+            value.into_string().map_err(|_| format!("--{name}: this is no text"))
+        };
+        match name {
+            "chain" => {
+                let first = value()?;
+                let mut words: Vec<String> = first.split_whitespace().map(str::to_owned).collect();
+                while words.len() < 3 {
+                    words.push(value()?);
+                }
+                let words = words.try_into();
+                self.chain =
+                    Some(words.map_err(|_| "--chain takes a family, a table and a chain")?);
+            }
+            "hook" => self.hook = Some(value()?),
+            "net" => {
+                value()?;
+                return Err("--net: the way through a network is not evaluated yet: \
+                            each hook is, by itself"
+                    .to_owned());
+            }
+            "dynamic" => {
+                self.listed = match &*value()? {
+                    "any" => false,
+                    "listed" => true,
+                    other => return Err(format!("--dynamic: `{other}` is neither any nor listed")),
+                }
+            }
+            "memory" => {
+                let text = value()?;
+                let mib = text.parse().ok().filter(|mib| (1..=1 << 20).contains(mib));
+                let mib: usize = mib.ok_or_else(|| format!("--memory: `{text}` is no number"))?;
+                self.limits.memory = mib << 20;
+            }
+            "timeout" => {
+                let text = value()?;
+                let seconds = text.parse().ok().filter(|s| (1..=1_000_000).contains(s));
+                let seconds: u64 =
+                    seconds.ok_or_else(|| format!("--timeout: `{text}` is no number"))?;
+                self.limits.time = Duration::from_secs(seconds);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The commands of docs/prove.md, and what they print there; and what is refused.
+
+use std::path::Path;
+use std::process::Command;
+
+const PENSTOCK: &str = env!("CARGO_BIN_EXE_penstock");
+const PAGE: &str = include_str!("../../docs/prove.md");
+
+/// Runs a command line in the folder of the examples: what it prints, errors included, and its exit
+/// status.
+fn run(line: &str) -> (String, i32) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/prove");
+    let words = line.split(' ').skip(1);
+    let output = Command::new(PENSTOCK).args(words).current_dir(dir).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8(text).unwrap(), output.status.code().unwrap_or(-1))
+}
+
+#[test]
+fn commands_of_the_page_print_what_stands_there() {
+    let mut lines = PAGE.lines().peekable();
+    let mut commands = 0;
+    while let Some(line) = lines.next() {
+        let Some(command) = line.strip_prefix("    $ ") else { continue };
+        let mut expected = String::new();
+        while let Some(line) = lines.next_if(|line| line.is_empty() || line.starts_with("    ")) {
+            expected.push_str(line.get(4..).unwrap_or(""));
+            expected.push('\n');
+        }
+        let (printed, _) = run(command);
+        assert_eq!(printed.trim_end(), expected.trim_end(), "{command}");
+        commands += 1;
+    }
+    assert_eq!(commands, 4, "commands on the page");
+}
+
+#[test]
+fn exit_statuses_say_what_was_found() {
+    for (line, status) in [
+        ("penstock diff old.nft old.nft", 0),
+        ("penstock diff old.nft new.nft", 1),
+        ("penstock diff old.nft missing.nft", 2),
+        ("penstock diff --json old.nft new.nft", 1),
+        ("penstock diff --chain inet filter forward old.nft new.nft", 1),
+        ("penstock diff --chain inet filter input old.nft new.nft", 2),
+        ("penstock diff --hook forward old.nft refactored.nft", 0),
+        ("penstock diff --hook input old.nft refactored.nft", 2),
+        ("penstock diff --net net.ip old.nft new.nft", 2),
+        ("penstock diff --memory 0 old.nft new.nft", 2),
+        ("penstock prove --rules refactored.nft claims", 0),
+        ("penstock prove --rules new.nft claims", 1),
+        ("penstock prove --rules new.nft old.nft", 2),
+    ] {
+        let (printed, found) = run(line);
+        assert_eq!(found, status, "{line}\n{printed}");
+    }
+}
