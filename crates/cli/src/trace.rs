@@ -121,7 +121,7 @@ fn trace(asked: &Asked) -> Result<(Outcome, String), String> {
 }
 
 /// The ruleset of the running dataplane.
-fn live_ruleset() -> Result<Ruleset, String> {
+pub fn live_ruleset() -> Result<Ruleset, String> {
     let client = Client::connect().map_err(|e| format!("Error: {e}"))?;
     let mut client = client.ok_or(NONE)?;
     let bytes = client.ruleset().map_err(|e| format!("Error: {e}"))?;

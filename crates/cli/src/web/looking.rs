@@ -9,9 +9,6 @@ use std::time::{Duration, Instant};
 
 use penstock_daemon::control::client::Client;
 use penstock_daemon::control::protocol::{Message, Show};
-use penstock_lang::names::Names;
-use penstock_lang::session::{Options, Session};
-use penstock_lang::source::{NoFiles, Origin};
 use penstock_net::Network;
 use penstock_print::show::{Form, Listing};
 use penstock_report::hooks::Hooks;
@@ -23,7 +20,8 @@ use penstock_system::SystemNames;
 use serde_json::Value;
 
 use super::sending::{Host, now};
-use crate::rules::{self, NetNames};
+use crate::rules;
+use crate::trace::live_ruleset;
 
 /// How long an answer of the dataplane is used.
 const FRESH: Duration = Duration::from_millis(500);
@@ -155,7 +153,8 @@ impl Looking {
             serde_json::from_str(&ask(&state)?).map_err(|e| format!("Error: {e}"))?;
         let generation = state["generation"].as_u64().unwrap_or_default();
         if self.read.as_ref().is_none_or(|(read, ..)| *read != generation) {
-            let (ruleset, rules) = self.ruleset()?;
+            let ruleset = live_ruleset()?;
+            let rules = Rules::new(&ruleset.generation(), &SystemNames::default(), now());
             self.read = Some((generation, Arc::new(ruleset), rules));
         }
         let Some((_, _, rules)) = &self.read else { return Err("Error: no ruleset".to_owned()) };
@@ -241,29 +240,6 @@ impl Looking {
             ports: ports.collect(),
             ..Report::default()
         })
-    }
-
-    /// The ruleset of the dataplane: its listing is read again.
-    fn ruleset(&self) -> Result<(Ruleset, Rules), String> {
-        let words = ["-a", "list", "ruleset"].map(str::to_owned);
-        let listing = ask(&Message::Nft(words.to_vec()))?;
-        let system = SystemNames::default();
-        let of_net = self.net.as_ref().ok().map(|net| NetNames::new(net));
-        let names: &dyn Names = of_net.as_ref().map_or(&system as &dyn Names, |names| names);
-        let mut ruleset = Ruleset::default();
-        let now = now();
-        let outcome = Session::new(Options::default(), &NoFiles, names).run(
-            Origin::CommandLine,
-            listing.clone(),
-            &mut ruleset,
-            now,
-        );
-        if !outcome.ok {
-            return Err(format!("Error: the listing cannot be read:\n{}", outcome.stderr));
-        }
-        let mut rules = Rules::new(&ruleset.generation(), names, now);
-        rules.handles_of(&listing);
-        Ok((ruleset, rules))
     }
 }
 
