@@ -10,8 +10,8 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, bpf, capture, completion, confirm, diff, down, draw, exec, monitor, net, nft, prove, run,
-    show, test, top, trace, translate, up,
+    bench, bpf, capture, completion, confirm, diff, down, draw, exec, monitor, net, nft, prove,
+    run, show, test, top, trace, translate, up,
 };
 
 /// All commands.

@@ -136,7 +136,12 @@ impl<'a> Identities<'a> {
             Op::SetUpdate(update) => {
                 let (op, key, data, timeout) =
                     (update.op, (update.key, update.key_len), update.data, update.timeout);
-                write!(out, "update {op:?} {} {key:?} {data:?} {timeout} {:?}", update.invert, number(&update.set))
+                write!(
+                    out,
+                    "update {op:?} {} {key:?} {data:?} {timeout} {:?}",
+                    update.invert,
+                    number(&update.set)
+                )
             }
             Op::Counter(_) => write!(out, "counter"),
             Op::Stateful(stateful) => write!(out, "{}", stateful_text(stateful)),
