@@ -283,7 +283,6 @@ fn expr(b: &mut Bytes<'_>) -> Expr {
             timeout: b.below(3).into(),
             invert: b.flag(),
             exprs: if b.flag() { vec![Expr::Counter(Counter::default())] } else { vec![] },
-            invert: b.flag(),
         }),
         _ => match b.flag() {
             true => Expr::Dup(Dup {

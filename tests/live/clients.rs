@@ -44,6 +44,26 @@ const RULES: &str = "table inet t {
 ";
 
 #[test]
+fn a_line_after_an_unconfirmed_change_is_not_lost() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    net.nft("table ip kept { }");
+    let lines = "(echo add table ip gone; sleep 2.5; echo list tables; sleep 0.5)";
+    let (_, said) = net.run(&net.r, &format!("{lines} | $PENSTOCK nft -i --timeout 1s"));
+    assert!(said.contains("The change is taken back."), "{said}");
+    assert!(said.starts_with("table ip kept\n"), "{said}");
+    // A change that another client confirms is settled, and what follows is a command.
+    let lines = "(echo add table ip more; sleep 2; echo list tables; sleep 0.5)";
+    let r = net.r.clone();
+    let client =
+        net.spawn_reading(&r, &format!("sh -c '{lines} | $PENSTOCK nft -i --timeout 20s'"));
+    net.until("it waits", |net| net.ok(&net.r, "$PENSTOCK show").contains("is taken back in"));
+    net.ok(&net.r, "$PENSTOCK confirm");
+    let said = client.wait();
+    assert!(said.ends_with("table ip kept\ntable ip more\n"), "{said}");
+}
+
+#[test]
 fn nft_sees_and_changes_what_packets_meet() {
     let Some(mut net) = Net::new() else { return };
     if !net.has("nft") {

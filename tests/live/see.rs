@@ -168,3 +168,67 @@ fn every_listing_is_available_as_json() {
         assert!(!ok && text.contains(said), "{args}: {text}");
     }
 }
+
+#[test]
+fn programs_of_the_host_see_forwarded_frames_on_the_device() {
+    let Some(mut net) = Net::new() else { return };
+    let received = |net: &Net| {
+        let line = "ip -s -j link show r0.port | python3 -c 'import json,sys; print(json.load(sys.stdin)[0][\"stats64\"][\"rx\"][\"packets\"])'";
+        net.ok(&net.r, line).trim().parse::<u64>().unwrap()
+    };
+    let ping = "ping -c 10 -i 0.02 -W 2 198.18.1.2";
+    for driver in ["packet", "xdp"] {
+        net.up(&format!("r0 r1 --driver {driver}"));
+        net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
+        let before = received(&net);
+        net.ok(&net.a, ping);
+        assert!(received(&net) >= before + 10, "{driver}");
+        if driver == "packet" && net.has("tcpdump") {
+            let r = net.r.clone();
+            let dump = "timeout 10 tcpdump -lnpi r0.port -c 4 icmp 2>/dev/null";
+            let dump = net.spawn_reading(&r, dump);
+            std::thread::sleep(std::time::Duration::from_millis(1000));
+            net.ok(&net.a, ping);
+            let said = dump.wait();
+            for way in ["198.18.0.2 > 198.18.1.2: ICMP echo request", "198.18.1.2 > 198.18.0.2"] {
+                assert!(said.contains(way), "{said}");
+            }
+        }
+        net.down();
+    }
+}
+
+#[test]
+fn a_packet_is_traced_with_the_rules_of_the_running_dataplane() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    net.nft(
+        "table inet t {
+           chain f {
+             type filter hook forward priority 0; policy drop
+             ct state established accept
+             tcp dport 22 accept
+           }
+         }",
+    );
+    net.ok(&net.r, "ip neigh replace 198.18.1.2 lladdr 02:00:00:00:0b:00 dev r1 nud permanent");
+    let packet = "r0 ip saddr 198.18.0.2 ip daddr 198.18.1.2";
+    for (options, rest, fate) in [
+        ("", "tcp dport 22", "accept"),
+        ("", "tcp dport 23", "drop"),
+        ("--ct established", "tcp dport 23", "accept"),
+        ("--ct reply", "tcp sport 23 tcp dport 4000", "accept"),
+        ("--ct reply", "udp dport 23", "accept"),
+        ("--ct established", "icmp type echo-request", "accept"),
+        ("--ct related", "tcp dport 23", "drop"),
+    ] {
+        let call = format!("$PENSTOCK trace --live {options} --expect {fate} {packet} {rest}");
+        let said = net.ok(&net.r, &call);
+        // Rules have the place where they were written.
+        assert!(said.contains("rules.nft:"), "{call}: {said}");
+    }
+    let counted = net.ok(&net.r, "$PENSTOCK show");
+    assert!(!counted.contains("policy drop"), "{counted}");
+    let (ok, said) = net.run(&net.a, "$PENSTOCK trace --live a0 ip saddr 1.1.1.1 ip daddr 2.2.2.2");
+    assert!(!ok && said.contains("no dataplane is running"), "{said}");
+}

@@ -8,8 +8,9 @@ use std::rc::Rc;
 use penstock_dataplane::Settings;
 use penstock_flowtable::{Arrival, Flowtable, Key, Limits, NewFlow, NewHalf, Xmit};
 
-use crate::frames::{Frames, flow};
+use crate::frames::{Frames, flow, flow_to};
 use crate::router::{Fate, Router, ruleset};
+use crate::routes::Routes;
 use crate::{Scale, Variant};
 
 /// As in other benchmarks, with the clients behind a router.
@@ -75,6 +76,15 @@ fn offloaded(
     router.sending_fast(frames)
 }
 
+/// A router with all flows of the frames in its flowtable, by routes of its own.
+fn to_many(frames: &Rc<Frames>, flows: u32, routes: &str) -> impl FnMut() + use<> {
+    let mut settings = Settings::default();
+    settings.conntrack.max = flows.max(65_536);
+    let mut router = Router::between(&format!("{NET}{routes}"), settings, &ruleset(FAST));
+    (0..2).for_each(|_| router.check(frames, Fate::Sent));
+    router.sending_fast(frames)
+}
+
 /// A packet of each flow, in an order that has nothing to do with that in which they began.
 fn shuffled(flows: u32) -> Rc<Frames> {
     const STRIDE: u64 = 7_919_777;
@@ -99,6 +109,15 @@ pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
     let in_rows = |name: &str, chains: bool| {
         variant(name, &rows, Box::new(offloaded(FAST, flows, chains, CHAIN, &rows)))
     };
+    let in_bursts = |name: &str, burst: usize| {
+        let run = offloaded(FAST, flows, true, burst, &many);
+        variant(name, &many, Box::new(run)).against("fast-10k")
+    };
+    let routes = Routes::new(100, 100, false);
+    let destinations = routes.destinations(flows);
+    let spread =
+        destinations.iter().zip(0..).map(|(to, n)| flow_to(n, (*to as u32).to_be_bytes(), 9));
+    let spread = Rc::new(Frames::hot(spread));
     vec![
         variant(
             "interpreter-1",
@@ -111,6 +130,9 @@ pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
         fast("fast-10k", FAST, flows, &many),
         fast("fast-1m", FAST, million, &most),
         fast("fast-snat-10k", &translated, flows, &many).against("fast-10k"),
+        in_bursts("fast-burst-1", 1),
+        in_bursts("fast-burst-8", 8),
+        variant("fast-10k-dst", &spread, Box::new(to_many(&spread, flows, &routes.lines))),
         in_rows("unchained-16", false),
         in_rows("chained-16", true).against("unchained-16"),
         // Fewer may fit into memory that the process has already.

@@ -3,14 +3,19 @@
 //! The whole way from one device to another.
 
 use std::rc::Rc;
+use std::time::Duration;
 
+use penstock_conntrack::Tracker;
 use penstock_dataplane::Settings;
 
 use crate::flow::NET;
-use crate::frames::{Frames, flow, flow_to, flow6, flow6_to};
-use crate::router::{Fate, Router, ruleset};
+use crate::frames::{Frames, flow, flow_to, flow6, flow6_to, tcp_flow};
+use crate::router::{BURST, Fate, Router, ruleset};
 use crate::routes::Routes;
 use crate::{Scale, Variant};
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
 
 fn stateful(family: &str) -> String {
     format!(
@@ -113,9 +118,44 @@ fn small_bursts(scale: Scale, stateful: &str) -> Vec<Variant> {
     ]
 }
 
+/// Each packet begins a connection, two million of them a second. A fifth of them live at a time:
+/// they have ended when the same addresses come again.
+fn fresh(scale: Scale, stateful: &str) -> Vec<Variant> {
+    const RATE: u64 = 2_000_000;
+    const STEP: u64 = BURST as u64 * SECOND / RATE;
+    let flows = scale.count(1_000_000);
+    let flow = |n: u32| flow_to(n, [203, 0, 113, n as u8], 9);
+    let frames = Rc::new(Frames::hot((0..flows).map(flow)));
+    let net = network() + "route add 203.0.113.0/24 via 198.19.0.7\n";
+    let variant = |name: &str, rules: &str| {
+        let mut settings = Settings::default();
+        settings.conntrack.max = flows;
+        let all = frames.len().div_ceil(BURST) as u64 * STEP;
+        let life = Duration::from_nanos(all / 5);
+        settings.conntrack.set_timeout(Tracker::Udp, "unreplied", life);
+        let router = Router::between(&net, settings, &ruleset(rules)).every(STEP);
+        Variant::new(name, frames.len() as u64, router.opening(&frames, frames.len()))
+            .against("plain-10k")
+    };
+    vec![variant("ct-fresh", stateful), variant("masquerade-fresh", MASQUERADE)]
+}
+
+/// Segments of established connections of TCP, whose windows are tracked.
+fn of_tcp(scale: Scale, stateful: &str) -> Vec<Variant> {
+    let flows = scale.count(10_000);
+    let frames = Rc::new(Frames::hot((0..flows).map(|n| tcp_flow(n, [198, 19, 0, 7], 9))));
+    let variant = |name: &str, rules: &str| {
+        let router = router(rules, frames.len()).shaken(&frames);
+        Variant::new(name, frames.len() as u64, router.opening(&frames, 0)).against("plain-10k")
+    };
+    vec![variant("ct-tcp-10k", stateful), variant("masquerade-tcp-10k", MASQUERADE)]
+}
+
 pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
     let mut all = to_one_server(scale);
     let stateful = stateful("ip");
+    all.extend(fresh(scale, &stateful));
+    all.extend(of_tcp(scale, &stateful));
     all.extend(many_destinations(scale, &stateful));
     all.extend(with_routes(scale));
     all.extend(small_bursts(scale, &stateful));

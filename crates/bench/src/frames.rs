@@ -63,6 +63,17 @@ pub(crate) fn udp(source: [u8; 4], sport: u16, destination: [u8; 4], dport: u16)
     (ether / ip / Udp::new(sport, dport) / payload([0; 18])).build()
 }
 
+/// A frame of TCP of 60 bytes from the clients' side to the servers', in the middle of its
+/// connection: both sides have sent a SYN with sequence number 0 before.
+pub(crate) fn tcp_flow(n: u32, destination: [u8; 4], dport: u16) -> Vec<u8> {
+    let [_, _, c, d] = (n % 60_000 + 256).to_be_bytes();
+    let sport = 1024 + (n / 60_000 * 97 + n % 97) as u16;
+    let ether = Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:02");
+    let ip = Ipv4::new(Ipv4Addr::from([198, 18, c, d]), Ipv4Addr::from(destination));
+    let segment = Tcp::new(sport, dport).flags(0x18).seq(1).ack(1).window(30_000);
+    (ether / ip / segment / payload([0; 6])).build()
+}
+
 /// Flow number `n` to one server: 10,000 clients and ports of all kinds.
 pub(crate) fn flow(n: u32, dport: u16) -> Vec<u8> {
     flow_to(n, [198, 19, 0, 7], dport)

@@ -14,6 +14,8 @@ use penstock_net::{Link, Network};
 use penstock_packet::{Meta, Packet};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
+use penstock_wire::checksum::{self, Sum};
+use penstock_wire::{ethernet, ipv4, ipv6, tcp};
 
 use crate::frames::Frames;
 
@@ -75,6 +77,25 @@ fn answer(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
+/// A segment of a TCP frame's connection: with flags, a sequence number (zero of a SYN) and an
+/// acknowledgement.
+fn segment(frame: &[u8], flags: u8, seq: u32, ack: u32) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    let v6 = frame[12..14] == [0x86, 0xdd];
+    let at = ethernet::LEN + if v6 { ipv6::LEN } else { ipv4::LEN };
+    let seq = if flags & tcp::flag::SYN != 0 { 0 } else { seq };
+    let ack = if flags & tcp::flag::ACK != 0 { ack } else { 0 };
+    let field = |frame: &[u8]| Sum::new().bytes(&frame[at + 4..at + 14]);
+    let old = field(&frame);
+    frame[at + 4..at + 8].copy_from_slice(&seq.to_be_bytes());
+    frame[at + 8..at + 12].copy_from_slice(&ack.to_be_bytes());
+    frame[at + 13] = flags;
+    let check = u16::from_be_bytes([frame[at + 16], frame[at + 17]]);
+    let check = checksum::replace(check, old, field(&frame));
+    frame[at + 16..at + 18].copy_from_slice(&check.to_be_bytes());
+    frame
+}
+
 /// What happens to all packets of a variant, so that no benchmark measures something else by
 /// mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +111,8 @@ pub(crate) struct Router {
     device: u32,
     time: u64,
     burst: usize,
+    /// Nanoseconds between bursts.
+    step: u64,
 }
 
 /// The network of [`Router::new`].
@@ -161,6 +184,7 @@ impl Router {
             device,
             time: 1_700_000_000_000_000_000,
             burst: BURST,
+            step: STEP,
         }
     }
 
@@ -168,6 +192,27 @@ impl Router {
     pub(crate) fn in_bursts(mut self, burst: usize) -> Self {
         self.burst = burst;
         self
+    }
+
+    /// With so many nanoseconds between bursts.
+    pub(crate) fn every(mut self, step: u64) -> Self {
+        self.step = step;
+        self
+    }
+
+    /// [`Router::sending`] of frames of which so many begin a connection, each time.
+    pub(crate) fn opening(
+        mut self,
+        frames: &Rc<Frames>,
+        connections: usize,
+    ) -> impl FnMut() + use<> {
+        for _ in 0..2 {
+            let before = self.path.conntrack().statistics().insert;
+            self.check(frames, Fate::Sent);
+            let opened = self.path.conntrack().statistics().insert - before;
+            assert_eq!(opened, connections as u64, "connections that began");
+        }
+        self.sending(frames, Fate::Sent)
     }
 
     /// Frames come in by another device from now on.
@@ -193,6 +238,31 @@ impl Router {
         // By then those that continue are streams of UDP.
         self.time += 3_000_000_000;
         assert_eq!(out.0.len(), frames.len(), "all were answered: {:?}", self.path.counters());
+        self
+    }
+
+    /// The router after handshakes of TCP, for each of which a client's SYN is given.
+    pub(crate) fn shaken(mut self, syns: &Frames) -> Self {
+        for flags in [tcp::flag::SYN, tcp::flag::ACK] {
+            let mut out = Taken::default();
+            for burst in syns.bursts(self.burst) {
+                let frames: Vec<_> = burst.map(|syn| segment(syn, flags, 1, 1)).collect();
+                let (device, time) = (self.device, self.time);
+                let frames = frames.iter().map(|bytes| Frame { device, bytes, time });
+                self.path.receive(frames, &mut out);
+            }
+            assert_eq!(out.0.len(), syns.len(), "{:?}", self.path.counters());
+            let device = self.path.network().link_by_name("wan").expect("a device").index;
+            for burst in out.0.chunks(self.burst).filter(|_| flags == tcp::flag::SYN) {
+                let answers: Vec<_> = burst.iter().map(|syn| answer(syn.clone())).collect();
+                let shake = tcp::flag::SYN | tcp::flag::ACK;
+                let answers: Vec<_> =
+                    answers.iter().map(|frame| segment(frame, shake, 0, 1)).collect();
+                let time = self.time;
+                let frames = answers.iter().map(|bytes| Frame { device, bytes, time });
+                self.path.receive(frames, &mut Taken::default());
+            }
+        }
         self
     }
 
@@ -239,7 +309,7 @@ impl Router {
     /// Sends all frames once.
     pub(crate) fn send(&mut self, frames: &Frames) {
         for burst in frames.bursts(self.burst) {
-            self.time += STEP;
+            self.time += self.step;
             let (device, time) = (self.device, self.time);
             self.path.receive(burst.map(|bytes| Frame { device, bytes, time }), &mut self.sink);
         }

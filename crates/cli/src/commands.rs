@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, bpf, capture, completion, confirm, diff, down, draw, exec, monitor, net, nft, prove,
-    run, show, test, top, trace, translate, up,
+    bench, bpf, capture, check, completion, confirm, diff, down, draw, exec, monitor, net, nft,
+    port, prove, run, show, table, test, top, trace, translate, up, web,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 21] = [
+pub const COMMANDS: [Command; 26] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -90,11 +90,39 @@ pub const COMMANDS: [Command; 21] = [
         main: |args| up::main(args),
     },
     Command {
+        name: "check",
+        about: "check a configuration file of the dataplane",
+        sections: &check::SECTIONS,
+        operands: Values::Files,
+        main: |args| check::main(args),
+    },
+    Command {
+        name: "port",
+        about: "add ports to the running dataplane, remove them, list them",
+        sections: &port::SECTIONS,
+        operands: Values::OneOf(&port::WORDS),
+        main: |args| port::main(args),
+    },
+    Command {
         name: "show",
         about: "show the state of the dataplane: ports, drops, connections, flows",
         sections: &show::SECTIONS,
         operands: Values::OneOf(&penstock_print::show::WORDS),
         main: |args| show::main(args),
+    },
+    Command {
+        name: "conntrack",
+        about: "list, delete, flush or watch connections of the dataplane",
+        sections: &table::SECTIONS,
+        operands: Values::OneOf(&table::WORDS),
+        main: |args| table::conntrack(args),
+    },
+    Command {
+        name: "flows",
+        about: "list flows in flowtables, or give them back to connection tracking",
+        sections: &table::SECTIONS,
+        operands: Values::OneOf(&table::FLOW_WORDS),
+        main: |args| table::flows(args),
     },
     Command {
         name: "confirm",
@@ -144,6 +172,13 @@ pub const COMMANDS: [Command; 21] = [
         sections: &top::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| top::main(args),
+    },
+    Command {
+        name: "web",
+        about: "serve a page about the dataplane to a browser on this machine",
+        sections: &web::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| web::main(args),
     },
     Command {
         name: "monitor",
@@ -222,8 +257,12 @@ mod tests {
             ("net", include_str!("../../../man/penstock-net.1")),
             ("bench", include_str!("../../../man/penstock-bench.1")),
             ("up", include_str!("../../../man/penstock-up.8")),
+            ("conntrack", include_str!("../../../man/penstock-conntrack.8")),
+            ("port", include_str!("../../../man/penstock-port.8")),
+            ("check", include_str!("../../../man/penstock-check.8")),
             ("show", include_str!("../../../man/penstock-show.8")),
             ("capture", include_str!("../../../man/penstock-capture.8")),
+            ("web", include_str!("../../../man/penstock-web.8")),
             ("top", include_str!("../../../man/penstock-top.8")),
             ("exec", include_str!("../../../man/penstock-exec.1")),
             ("test", include_str!("../../../man/penstock-test.1")),

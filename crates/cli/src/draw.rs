@@ -127,7 +127,7 @@ fn draw(options: &Options) -> Result<(), String> {
     };
     let rules = Rules::new(&ruleset.generation(), names, now);
     let svg = penstock_report::draw(&title(file), &rules.uncounted());
-    let written = match &options.write {
+    match &options.write {
         Some(file) => penstock_files::replace(file, svg.as_bytes(), Access::Umask)
             .map_err(|e| format!("Error: {}: {}", file.display(), words(&e))),
         None => match std::io::stdout().write_all(svg.as_bytes()) {
@@ -137,8 +137,7 @@ fn draw(options: &Options) -> Result<(), String> {
             }
             _ => Ok(()),
         },
-    };
-    written
+    }
 }
 
 fn title(file: &Path) -> String {

@@ -7,6 +7,7 @@
 mod bench;
 mod bpf;
 mod capture;
+mod check;
 mod command;
 mod commands;
 mod completion;
@@ -24,6 +25,7 @@ mod monitor;
 mod net;
 mod nft;
 mod options;
+mod port;
 mod prove;
 mod recognise;
 mod rules;
@@ -32,12 +34,14 @@ mod setup;
 mod show;
 mod sockets;
 mod symbolic;
+mod table;
 mod test;
 mod top;
 mod trace;
 mod tracer;
 mod translate;
 mod up;
+mod web;
 
 use std::process::ExitCode;
 

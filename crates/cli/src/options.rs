@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use penstock_daemon::{err, out};
 
 /// One option of a command.
+#[derive(Clone, Copy)]
 pub struct Opt {
     /// `-c`
     pub short: Option<char>,

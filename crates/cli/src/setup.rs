@@ -28,6 +28,9 @@ use crate::sockets;
 /// What a network without a file is called.
 const LEARNED: &str = "the network of the captures";
 
+/// What network and rules of the running dataplane are called.
+const LIVE: &str = "the running dataplane";
+
 /// The title that [`OPTIONS`] stand under.
 pub const TITLE: &str = "The host";
 
@@ -222,6 +225,24 @@ impl Setup {
         }
     }
 
+    /// The rules and the network are those of the running dataplane.
+    ///
+    /// # Errors
+    /// Others are given, too.
+    pub fn take_live(&mut self) -> Result<(), String> {
+        if self.net.is_some() || self.rules.is_some() || self.state.is_some() {
+            return Err("--live has the network and the rules: no --net, --rules or --state".into());
+        }
+        (self.net, self.rules) = (Some(LIVE.into()), Some(LIVE.into()));
+        Ok(())
+    }
+
+    /// The network of lines, with the settings of its devices.
+    pub fn network_of(&self, lines: &str) -> Result<Network, String> {
+        let net = Network::from_batch(LIVE, lines).map_err(|e| format!("Error: {e}"))?;
+        self.with_settings(net)
+    }
+
     /// The file with the network.
     pub fn net(&self) -> &Path {
         self.net.as_deref().unwrap_or(Path::new(LEARNED))
@@ -263,6 +284,11 @@ impl Setup {
                 }
             }
         };
+        self.with_settings(net)
+    }
+
+    /// A network with the settings of devices that were given.
+    fn with_settings(&self, net: Network) -> Result<Network, String> {
         let mut devconf = DevconfSysctls::default();
         for (name, value) in &self.sysctls {
             devconf.set(name, *value).map_err(|e| format!("Error: --sysctl: {e}"))?;

@@ -6,22 +6,27 @@ pub mod fields;
 mod frame;
 pub mod options;
 pub mod outcome;
+pub mod pretended;
 pub mod told;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use penstock_daemon::control::client::Client;
 use penstock_daemon::{err, errln, out};
 use penstock_dataplane::{Dataplane, Engine};
 use penstock_io::LinkType;
 use penstock_lang::datatype::Format;
+use penstock_ruleset::Ruleset;
 
+use crate::dataplane::NONE;
 use crate::input::{Captures, Entering, Entry, InputPort, Inputs, Source};
+use crate::net;
 use crate::rules::NetNames;
-use crate::setup::Setup;
 use crate::tracer::Tracer;
 use fields::Fields;
 use options::{Asked, Wanted};
@@ -30,7 +35,7 @@ use told::Told;
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let Asked { setup, wanted, expected } = match options::parse(args) {
+    let asked = match options::parse(args) {
         Ok(Asked { wanted: Wanted::Help, .. }) => {
             out!("{}", options::usage());
             return ExitCode::SUCCESS;
@@ -41,7 +46,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match trace(&setup, &wanted) {
+    let expected = asked.expected;
+    match trace(&asked) {
         Ok((outcome, text)) => {
             // A reader that has seen enough is no error.
             let _ = std::io::stdout().write_all(text.as_bytes());
@@ -62,27 +68,45 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 /// What became of one packet, and its lines.
-fn trace(setup: &Setup, wanted: &Wanted) -> Result<(Outcome, String), String> {
+fn trace(asked: &Asked) -> Result<(Outcome, String), String> {
+    let Asked { setup, wanted, live, pretended, .. } = asked;
     let none = Captures::default();
     let (captures, number) = match wanted {
         Wanted::Frame { captures, number } => (captures, *number),
         Wanted::Match { .. } | Wanted::Help => (&none, 1),
     };
-    let net = Arc::new(setup.network(captures)?);
+    let net = Arc::new(match live {
+        true => setup.network_of(&net::save(&[], false).map_err(|e| format!("Error: {e}"))?)?,
+        false => setup.network(captures)?,
+    });
     let names = NetNames::new(&net);
     let mut inputs = Inputs::open(captures, &net, setup.net())?;
     let start = match wanted {
         Wanted::Frame { .. } => inputs.next_time().unwrap_or(0),
         Wanted::Match { .. } | Wanted::Help => now(),
     };
-    let ruleset = setup.ruleset(&names, start, false)?;
+    let ruleset = match live {
+        true => live_ruleset()?,
+        false => setup.ruleset(&names, start, false)?,
+    };
     let mut path = setup.dataplane(&net, &ruleset, start)?;
     path.set_engine(Engine::Interpreter);
     let tracer = Tracer::new(&ruleset.generation(), &names, Format::default(), start);
     let mut told = Told::new(tracer.with_origins());
     match wanted {
         Wanted::Match { source, text } => {
-            let entering = described(source, text, setup, &names, start)?;
+            let mut entering = described(source, text, setup.net(), &names, start)?;
+            if let Some(pretended) = pretended {
+                let is_frame = entering.link == LinkType::Ethernet;
+                // The first packet of a connection has SYN, others do not.
+                if !text.contains("tcp flags") && pretended::is_tcp(&entering.bytes, is_frame) {
+                    let text = format!("{text} tcp flags == ack");
+                    entering = described(source, &text, setup.net(), &names, start)?;
+                }
+                let dump = pretended.dump(&entering.bytes, is_frame)?;
+                let loaded = path.conntrack_mut().load(&dump, start);
+                loaded.map_err(|e| format!("Error: --ct: {e}"))?;
+            }
             told.listen();
             path.trace_all(true);
             entering.send(&mut path, &mut told).map_err(|e| format!("Error: {e}"))?;
@@ -96,16 +120,24 @@ fn trace(setup: &Setup, wanted: &Wanted) -> Result<(Outcome, String), String> {
     Ok(told.take())
 }
 
-/// The packet that a text describes.
+/// The ruleset of the running dataplane.
+fn live_ruleset() -> Result<Ruleset, String> {
+    let client = Client::connect().map_err(|e| format!("Error: {e}"))?;
+    let mut client = client.ok_or(NONE)?;
+    let bytes = client.ruleset().map_err(|e| format!("Error: {e}"))?;
+    Ruleset::from_saved(&bytes).map_err(|e| format!("Error: the running dataplane: {}", e.what))
+}
+
+/// The packet that a text describes, in a network read from `file`.
 pub fn described(
     source: &Source,
     text: &str,
-    setup: &Setup,
+    file: &Path,
     names: &NetNames<'_>,
     time: u64,
 ) -> Result<Entering<'static>, String> {
     let net = names.net();
-    let port = InputPort::of(source, net, setup.net())?;
+    let port = InputPort::of(source, net, file)?;
     let fields = Fields::parse(text, names)?;
     let (link, bytes) = match port {
         InputPort::Host => (LinkType::Raw, frame::ip(&fields)?),

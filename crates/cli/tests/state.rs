@@ -113,3 +113,26 @@ fn root_does_not_write_through_symbolic_links_of_other_users() {
         (3, 2)
     );
 }
+
+#[test]
+fn a_broken_state_can_be_looked_at() {
+    let at = Scratch::new("state-broken");
+    let file = at.0.join("state");
+    good(&file, "add table ip t; add chain ip t c; add rule ip t c ip ttl 7 drop");
+    let check = |file: &Path| {
+        let mut call = Command::new(env!("CARGO_BIN_EXE_penstock"));
+        let output = call.args(["check", "--state"]).arg(file).output().expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let rules = "table ip t {\n\tchain c {\n\t\tip ttl 7 drop\n\t}\n}\n";
+    assert_eq!(check(&file), (Some(0), rules.to_owned(), String::new()));
+    let whole = fs::read(&file).expect("it is readable");
+    fs::write(&file, &whole[..whole.len() - 5]).expect("it is writable");
+    let (status, out, err) = check(&file);
+    assert_eq!((status, &*out), (Some(2), rules));
+    assert!(
+        err.contains("cut short\ndevices: 0 can be read\nruleset: it can be read; load"),
+        "{err}"
+    );
+}

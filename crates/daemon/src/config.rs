@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_dataplane::{Engine, Settings};
@@ -26,6 +27,47 @@ pub struct PortConfig {
     pub name: String,
     /// What carries its frames.
     pub driver: Driver,
+    /// It may be missing at the start, and is taken when it is there and up.
+    pub may_come_later: bool,
+}
+
+/// Devices that become ports if they have a name like this, as soon as they are up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortPattern {
+    /// The pattern: `*` is any text, `?` any character.
+    pub pattern: String,
+    /// What carries their frames.
+    pub driver: Driver,
+}
+
+impl PortPattern {
+    /// Whether a word is a pattern, and not a name.
+    pub fn is_pattern(word: &str) -> bool {
+        word.contains(['*', '?'])
+    }
+
+    /// Whether it is the name of a device that is meant.
+    pub fn matches(&self, name: &str) -> bool {
+        fn matches(pattern: &[u8], name: &[u8]) -> bool {
+            match (pattern.split_first(), name.split_first()) {
+                (None, None) => true,
+                (Some((b'*', rest)), _) => (0..=name.len()).any(|at| matches(rest, &name[at..])),
+                (Some((b'?', rest)), Some((_, name))) => matches(rest, name),
+                (Some((one, rest)), Some((other, name))) => one == other && matches(rest, name),
+                (Some(_), None) | (None, Some(_)) => false,
+            }
+        }
+        matches(self.pattern.as_bytes(), name.as_bytes())
+    }
+}
+
+/// Which devices are ports, or are to be as soon as they are there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortWishes {
+    /// Devices by their names, in their order.
+    pub named: Vec<PortConfig>,
+    /// Devices by patterns.
+    pub patterns: Vec<PortPattern>,
 }
 
 /// Where ruleset, elements and connections are kept.
@@ -112,6 +154,30 @@ impl OnDeath {
     }
 }
 
+/// Where lines go that rules log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RuleLog {
+    /// Standard error, as the log of the dataplane.
+    #[default]
+    Stderr,
+    /// The journal of systemd, with the level as its priority.
+    Journal,
+    /// The socket of the system's logger, with the level as its priority (syslog(3)).
+    Syslog,
+    /// A file.
+    File {
+        /// Its path; rotated ones have `.1`, `.2` and so on after it, the oldest last.
+        path: PathBuf,
+        /// Bytes at which it is rotated; 0 for never.
+        size: u64,
+        /// How many rotated ones are kept.
+        files: usize,
+    },
+}
+
+/// Reads the configuration again. The error is what is to be printed.
+pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
+
 /// A queue, and where its program listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
@@ -124,12 +190,14 @@ pub struct QueueConfig {
 /// What is asked for.
 pub struct Config {
     /// Devices.
-    pub ports: Vec<PortConfig>,
+    pub ports: PortWishes,
     /// Number of worker threads; `None` for the number of device queues, at most that of
     /// processors.
     pub workers: Option<usize>,
     /// The ruleset to begin with, read again at `SIGHUP`.
     pub rules: Option<PathBuf>,
+    /// The ruleset of `rules` counts, even if there is a kept one.
+    pub rules_first: bool,
     /// Where ruleset and connections are kept from one process to the next.
     pub state: Option<KeepState>,
     /// Users other than root may look.
@@ -166,4 +234,34 @@ pub struct Config {
     pub queues: Vec<QueueConfig>,
     /// BPF programs at hooks.
     pub bpf: Loaded,
+    /// Where lines of rules go.
+    pub rule_log: RuleLog,
+    /// Nothing is said of rules of the kernel's own that packets meet as well.
+    pub kernel_rules_known: bool,
+    /// Names and values of all settings as they were given, to see what has changed.
+    pub texts: Vec<(&'static str, String)>,
+    /// Reads the configuration again, where it is a file.
+    pub reread: Option<Reread>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name, expected) in [
+            ("veth*", "veth0", true),
+            ("veth*", "veth", true),
+            ("veth*", "xveth0", false),
+            ("*", "", true),
+            ("*.10", "eth0.10", true),
+            ("*.10", "eth0.100", false),
+            ("e?h*0", "eth00", true),
+            ("e?h*0", "eth01", false),
+        ] {
+            let pattern = PortPattern { pattern: pattern.into(), driver: Driver::Auto };
+            assert_eq!(pattern.matches(name), expected, "{pattern:?} {name}");
+        }
+    }
 }

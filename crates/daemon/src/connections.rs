@@ -12,11 +12,14 @@ use penstock_conntrack::{Conntrack, Flow, FlowChange, Statistics};
 use penstock_nfnetlink::{
     ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,
 };
+use penstock_print::list::Entries;
+use penstock_print::show::Form;
+use penstock_print::show::connections::Connection as Listed;
 use penstock_ruleset::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::control::Pace;
-use crate::events::{Heard, Watcher};
+use crate::control::{Pace, TableCall};
+use crate::events::{Heard, LineWatcher, Listeners, Watcher};
 use crate::requests::Request;
 use crate::requests::workers::Workers;
 
@@ -87,7 +90,14 @@ pub(crate) enum Answer {
 pub(crate) struct Tables {
     workers: Arc<Workers>,
     pace: Arc<Pace>,
-    watchers: Mutex<Vec<Watcher>>,
+    watchers: Mutex<Watching>,
+}
+
+/// All who listen to events.
+#[derive(Default)]
+struct Watching {
+    sockets: Vec<Watcher>,
+    readers: Vec<LineWatcher>,
 }
 
 /// The first answer of a worker that has what is asked for.
@@ -104,19 +114,63 @@ impl Tables {
     /// Has all workers tell somebody of events of groups, group 1 in the lowest bit.
     pub(crate) fn watch(&self, groups: u32) -> (Watcher, Heard) {
         let (watcher, heard) = Watcher::new(groups);
-        self.change_watchers(|all| all.push(watcher.clone()));
+        self.change_watchers(|all| all.sockets.push(watcher.clone()));
         (watcher, heard)
     }
 
     /// Nobody tells it any more.
     pub(crate) fn unwatch(&self, watcher: &Watcher) {
-        self.change_watchers(|all| all.retain(|other| !other.is(watcher)));
+        self.change_watchers(|all| all.sockets.retain(|other| !other.is(watcher)));
     }
 
-    fn change_watchers(&self, change: impl FnOnce(&mut Vec<Watcher>)) {
+    /// Has all workers tell a reader of lines.
+    pub(crate) fn watch_lines(&self, reader: &LineWatcher) {
+        self.change_watchers(|all| all.readers.push(reader.clone()));
+    }
+
+    /// Nobody tells it any more.
+    pub(crate) fn unwatch_lines(&self, reader: &LineWatcher) {
+        self.change_watchers(|all| all.readers.retain(|other| !other.is(reader)));
+    }
+
+    /// Removes connections of a worker that are chosen, some from a number on. Returns their
+    /// entries in a list, how many they are, and where the next ones begin.
+    ///
+    /// # Errors
+    /// `EIO` if the worker does not answer.
+    pub(crate) fn remove_chosen(
+        &self,
+        worker: usize,
+        first: u32,
+        call: &Arc<TableCall>,
+    ) -> Result<(Entries, u32, Option<u32>), Errno> {
+        let call = call.clone();
+        self.one(worker, move |table| {
+            let form = if call.json { Form::Json } else { Form::Text };
+            let (mut entries, mut numbers, mut next) = (Entries::new(form), Vec::new(), None);
+            for (seen, c) in table.iter_from(first).enumerate() {
+                if seen >= PAGE.0 {
+                    next = Some(c.number());
+                    break;
+                }
+                if call.filter.has(&c) {
+                    entries.push(&Listed::styled(&c, call.style));
+                    numbers.push(c.number());
+                }
+            }
+            let count = numbers.len() as u32;
+            // All who listen are told.
+            numbers.into_iter().for_each(|number| table.kill(number));
+            (entries, count, next)
+        })
+    }
+
+    fn change_watchers(&self, change: impl FnOnce(&mut Watching)) {
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut watchers);
-        let all: Arc<[Watcher]> = watchers.as_slice().into();
+        let (sockets, readers) =
+            (watchers.sockets.as_slice().into(), watchers.readers.as_slice().into());
+        let all = Listeners { sockets, readers };
         // While it is locked: the workers get them in this order.
         self.workers.tell(|| Request::WatchConnections(all.clone()));
     }
@@ -218,7 +272,7 @@ impl Tables {
             Ask::Tell(port, events) => {
                 let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
                 for event in &events {
-                    watchers.iter().for_each(|watcher| watcher.tell_caused(event, port));
+                    watchers.sockets.iter().for_each(|watcher| watcher.tell_caused(event, port));
                 }
                 Answer::Done
             }

@@ -5,8 +5,9 @@
 
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,25 +17,28 @@ use penstock_program::cells::WORKERS;
 use penstock_state::State as Kept;
 
 use crate::clock;
-use crate::config::{Config, KeepState, PortConfig};
+use crate::config::{Config, KeepState, PortConfig, PortWishes};
 use crate::control::{Listeners, RUNS_ALREADY, is_served, listen, remove_sockets};
 use crate::devices::on_death;
 use crate::devices::record::{self, Recorder, When};
+use crate::devices::taken_ports::TakenPorts;
 use crate::devices::takeover::{Taken, give_back, prepare};
 use crate::evaluator::{self, Evaluator};
 use crate::guardian::Guardian;
 use crate::guardian::heartbeat::Heartbeat;
 use crate::keep::{Keeper, Keeping};
+use crate::kernel_rules;
+use crate::lines::Lines;
 use crate::namespace_lock::NamespaceLock;
 use crate::offload::{Leftovers, Offload};
 use crate::queue_server;
 use crate::recovery::give_back_left;
 use crate::requests::inbox::Inbox;
 use crate::requests::workers::{Workers, parts};
-use crate::requests::{Request, SyncRequest};
+use crate::requests::{PortRequest, Request, SyncRequest};
 use crate::rules::Rules;
 use crate::seccomp::{self, Thread};
-use crate::server::{Server, Serving, metrics};
+use crate::server::{PortCalls, Server, Serving, metrics};
 use crate::signals::Signals;
 use crate::start::{Start, Started};
 use crate::systemd::{Watchdog, notify};
@@ -43,7 +47,7 @@ use crate::{log, memory, preflight, rights};
 /// A dataplane that runs.
 pub struct Daemon {
     guardian: Guardian,
-    taken: Vec<Taken>,
+    ports: Arc<TakenPorts>,
     workers: Arc<Workers>,
     working: Vec<JoinHandle<()>>,
     sync: Arc<Inbox<SyncRequest>>,
@@ -52,6 +56,18 @@ pub struct Daemon {
     offload: Arc<Offload>,
     config: Arc<Config>,
     evaluator: Arc<Evaluator>,
+    lines: Lines,
+    /// What SIGHUP may change.
+    current: Mutex<Current>,
+}
+
+/// What SIGHUP may change, as it is now.
+struct Current {
+    /// The ruleset's file.
+    rules: Option<PathBuf>,
+    ports: PortWishes,
+    /// The other settings, as they were given.
+    texts: Vec<(&'static str, String)>,
 }
 
 /// Runs until a signal or a client ends it. The error is a sentence for the user; then everything
@@ -66,7 +82,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let evaluator =
         Evaluator::start(&config).map_err(|e| format!("the evaluator of rule texts: {e}"))?;
     let (kept, broken) = config.state.as_ref().map_or(Ok((None, None)), KeepState::read)?;
-    preflight::check(&config, &evaluator, kept.is_some())?;
+    preflight::check(&config, &evaluator, kept.is_some() && !config.rules_first)?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
     // Before waiting for one that has died: there may be one that lives.
     if is_served() {
@@ -82,9 +98,11 @@ pub fn run(config: Config) -> Result<(), String> {
     let mut leftovers = Leftovers::find();
     let workers = match config.workers {
         Some(workers) => workers,
-        None => workers_for(&mut socket, &config.ports)?,
+        None => workers_for(&mut socket, &config.ports.named)?,
     };
-    let (taken, taps) = prepare_ports(&mut socket, &config.ports, kept.as_ref(), workers)?;
+    let (taken, taps) = prepare_ports(&mut socket, &config.ports.named, kept.as_ref(), workers)?;
+    let kept_links = kept.as_ref().map(|kept| kept.links.clone()).unwrap_or_default();
+    let ports = Arc::new(TakenPorts::default());
     let guardian = Guardian::start(&taken, &taps, &config.on_death, metrics.as_ref());
     let guardian = guardian.map_err(|e| format!("the guardian: {e}"))?;
     // Devices that were not closed before.
@@ -93,14 +111,21 @@ pub fn run(config: Config) -> Result<(), String> {
     let started = listen(config.readers).and_then(|listeners| {
         let mut recorder = Recorder::new(config.on_death.clone());
         let state = State::read(&mut socket).map_err(|e| format!("the kernel's network: {e}"))?;
-        recorder.write(&mut socket, &state, &taken, When::Before);
-        let guardian = guardian.handle().map_err(|e| format!("the guardian: {e}"));
-        let started = guardian.and_then(|guardian| {
-            let (taken, leftovers, closed) = (&taken, &mut leftovers, &mut closed);
-            let count = workers;
-            let start = Start { config, taken, taps, guardian, recorder, leftovers, closed, count };
-            start.start(&mut socket)
-        });
+        let all: Vec<_> = taken.iter().map(|taken| (taken, When::Before)).collect();
+        recorder.write(&mut socket, &state, &all);
+        let start = Start {
+            config,
+            taken: &taken,
+            taps,
+            guardian: guardian.handle(),
+            recorder,
+            ports: ports.clone(),
+            kept_links,
+            leftovers: &mut leftovers,
+            closed: &mut closed,
+            count: workers,
+        };
+        let started = start.start(&mut socket);
         let started = started.map(|started| (listeners, started));
         if started.is_err() {
             give_all_back(&mut socket, &taken);
@@ -118,18 +143,24 @@ pub fn run(config: Config) -> Result<(), String> {
         }
     };
     let evaluator = Arc::new(evaluator);
-    let Started { config, workers, working, sync, following, rules, offload } = started;
+    let Started { config, workers, working, sync, following, rules, offload, lines } = started;
     let daemon = Daemon {
         guardian,
-        taken,
+        ports,
         workers,
         working,
         sync,
         following,
         rules,
         offload,
+        current: Mutex::new(Current {
+            rules: config.rules.clone(),
+            ports: config.ports.clone(),
+            texts: config.texts.clone(),
+        }),
         config,
         evaluator,
+        lines,
     };
     let begun =
         daemon.begin(kept, &leftovers).and_then(|()| Ok((daemon.keep()?, daemon.heartbeat()?)));
@@ -142,7 +173,10 @@ pub fn run(config: Config) -> Result<(), String> {
             return Err(e);
         }
     };
-    on_death::settle(&mut socket, &daemon.taken, &daemon.config.on_death);
+    on_death::settle(&mut socket, &daemon.ports.all(), &daemon.config.on_death);
+    if !daemon.config.kernel_rules_known {
+        kernel_rules::tell();
+    }
     let mut serving = None;
     let result = daemon.serve(listeners, &mut serving, metrics, &signals);
     daemon.rules.end();
@@ -167,9 +201,11 @@ fn prepare_ports(
     kept: Option<&Kept>,
     workers: usize,
 ) -> Result<(Vec<Taken>, Vec<Tap>), String> {
-    let prepared = ports.iter().map(|port| {
+    let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
+    let there = |port: &&PortConfig| !port.may_come_later || state.device(&port.device).is_some();
+    let prepared = ports.iter().filter(there).map(|port| {
         let index = kept.and_then(|kept| kept.index_of(&port.name));
-        prepare(socket, port, index, workers > 1)
+        prepare(socket, &state, port, index, workers > 1)
     });
     prepared.collect()
 }
@@ -193,11 +229,6 @@ fn workers_for(socket: &mut Socket, ports: &[PortConfig]) -> Result<usize, Strin
 }
 
 impl Daemon {
-    /// Indexes and names of the TAPs.
-    fn links(&self) -> Vec<(u32, String)> {
-        self.taken.iter().map(|taken| (taken.tap, taken.name.clone())).collect()
-    }
-
     /// Loads ruleset and connections, then starts to receive frames: nothing passes before.
     fn begin(&self, kept: Option<Kept>, leftovers: &Leftovers) -> Result<(), String> {
         let adopt = |connections: &mut String| {
@@ -213,6 +244,7 @@ impl Daemon {
             Some(mut kept) => {
                 adopt(&mut kept.connections);
                 self.resume(kept)?;
+                self.choose_rules()?;
             }
             None => {
                 let mut connections = String::new();
@@ -220,10 +252,37 @@ impl Daemon {
                     self.load_connections(connections)?;
                 }
                 self.load_rules()?;
+                if let (Some(rules), Some(state)) = (&self.config.rules, &self.config.state) {
+                    log(format_args!(
+                        "the ruleset is that of --rules {}: {} has none yet",
+                        rules.display(),
+                        state.path.display()
+                    ));
+                }
             }
         }
         self.offload.refresh();
         self.workers.tell(|| Request::Begin);
+        Ok(())
+    }
+
+    /// There is a kept ruleset: says which one counts, and loads the other one if that is to.
+    fn choose_rules(&self) -> Result<(), String> {
+        let (Some(rules), Some(state)) = (&self.config.rules, &self.config.state) else {
+            return Ok(());
+        };
+        let (rules, state) = (rules.display(), state.path.display());
+        if self.config.rules_first {
+            self.load_rules()?;
+            log(format_args!(
+                "the ruleset is that of --rules {rules}: --rules-first; {state} had another"
+            ));
+        } else {
+            log(format_args!(
+                "the ruleset is that of --state {state}, and --rules {rules} is not read: SIGHUP loads it, and \
+                 --rules-first lets it count at the start"
+            ));
+        }
         Ok(())
     }
 
@@ -249,7 +308,7 @@ impl Daemon {
 
     /// Goes on where an earlier dataplane has ended.
     fn resume(&self, mut kept: Kept) -> Result<(), String> {
-        for (index, name) in self.links() {
+        for (index, name) in self.ports.links() {
             if let Some(before) = kept.index_of(&name).filter(|before| *before != index) {
                 log(format_args!(
                     "{name} had index {before}, which another device has now: rules that name it by `iif` or `oif` match \
@@ -270,7 +329,7 @@ impl Daemon {
     fn keep(&self) -> Result<Option<Keeping>, String> {
         let Some(state) = &self.config.state else { return Ok(None) };
         let (rules, workers) = (self.rules.clone(), self.workers.clone());
-        let keeper = Keeper { path: state.path.clone(), links: self.links(), rules, workers };
+        let keeper = Keeper { path: state.path.clone(), ports: self.ports.clone(), rules, workers };
         Keeping::begin(keeper).map(Some).map_err(|e| format!("a thread: {e}"))
     }
 
@@ -280,15 +339,67 @@ impl Daemon {
         if patience.is_zero() {
             return Ok(None);
         }
-        let guardian = self.guardian.handle().map_err(|e| format!("the guardian: {e}"))?;
-        let heartbeat = Heartbeat::begin(self.workers.clone(), guardian, patience);
+        let heartbeat = Heartbeat::begin(self.workers.clone(), self.guardian.handle(), patience);
         heartbeat.map(Some).map_err(|e| format!("a thread: {e}"))
+    }
+
+    fn current(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Loads the ruleset's file, as `nft -f` does.
     fn load_rules(&self) -> Result<(), String> {
-        let Some(path) = &self.config.rules else { return Ok(()) };
-        evaluator::load(&self.evaluator, &self.rules, &self.config, path)
+        let Some(path) = self.current().rules.clone() else { return Ok(()) };
+        evaluator::load(&self.evaluator, &self.rules, &self.config, &path)
+    }
+
+    /// Reads configuration and ruleset again, at SIGHUP. Returns what came of it.
+    fn reload(&self, ports: &PortCalls) -> String {
+        self.lines.reopen();
+        let mut said = Vec::new();
+        if let Some(reread) = &self.config.reread {
+            match reread() {
+                Ok(config) => said.extend(self.reconfigure(config, ports)),
+                // Nothing of a file that is wrong counts.
+                Err(e) => return format!("the configuration stays as it is:\n{e}"),
+            }
+        }
+        let rules = self.current().rules.is_some();
+        said.push(match self.load_rules() {
+            Ok(()) if !rules => "without --rules there is no ruleset to be read again".to_owned(),
+            Ok(()) => format!("generation {} is in force", self.rules.generation().id),
+            Err(e) => format!("the ruleset stays as it is: {e}"),
+        });
+        said.join("\n")
+    }
+
+    /// Takes changes of the configuration, and says of those that wait for the next start.
+    fn reconfigure(&self, config: Config, ports: &PortCalls) -> Vec<String> {
+        /// Settings that change at once.
+        const CHANGEABLE: [&str; 3] = ["ports", "driver", "rules"];
+        let mut said = Vec::new();
+        let Config { ports: wishes, rules, texts, .. } = config;
+        let before = std::mem::replace(
+            &mut *self.current(),
+            Current { rules, ports: wishes.clone(), texts: texts.clone() },
+        );
+        let values = |all: &[(&str, String)], name: &str| {
+            all.iter().filter(|(n, _)| *n == name).map(|(_, v)| v.clone()).collect::<Vec<_>>()
+        };
+        let mut names: Vec<_> = before.texts.iter().chain(&texts).map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names.into_iter().filter(|name| !CHANGEABLE.contains(name)) {
+            if values(&before.texts, name) != values(&texts, name) {
+                said.push(format!("{name} changes at the next start only"));
+            }
+        }
+        if before.ports != wishes {
+            match ports.ask(PortRequest::Configure(wishes)) {
+                Ok(text) | Err(text) => said.extend(text.lines().map(str::to_owned)),
+            }
+        }
+        said
     }
 
     fn serve(
@@ -307,12 +418,14 @@ impl Daemon {
         let end = Box::new(move || {
             let _ = to.send(());
         });
+        let ports = PortCalls { sync: self.sync.clone(), taken: self.ports.clone() };
         let server = Server::new(
             self.rules.clone(),
             self.workers.clone(),
             self.offload.clone(),
             self.config.clone(),
             self.evaluator.clone(),
+            ports.clone(),
             end,
         );
         let for_metrics = server.clone();
@@ -340,13 +453,7 @@ impl Daemon {
                 Some(libc::SIGTERM | libc::SIGINT) => return Ok(()),
                 Some(libc::SIGHUP) => {
                     notify("RELOADING=1");
-                    let outcome = match self.load_rules() {
-                        Ok(()) if self.config.rules.is_none() => {
-                            "without --rules there is no ruleset to be read again".to_owned()
-                        }
-                        Ok(()) => format!("generation {} is in force", self.rules.generation().id),
-                        Err(e) => format!("the ruleset stays as it is: {e}"),
-                    };
+                    let outcome = self.reload(&ports);
                     log(&outcome);
                     let status = outcome.lines().take(2).collect::<Vec<_>>().join(" ");
                     notify(&format!("READY=1\nSTATUS={status}"));
@@ -385,25 +492,19 @@ impl Daemon {
         /// How long that may take, with many routes.
         const PATIENCE: Duration = Duration::from_secs(120);
         notify("STOPPING=1");
-        if let Ok(mut guardian) = self.guardian.handle()
-            && !self.config.hang_time.is_zero()
-        {
-            guardian.beat(PATIENCE.max(self.config.hang_time));
+        if !self.config.hang_time.is_zero() {
+            self.guardian.handle().beat(PATIENCE.max(self.config.hang_time));
         }
         self.sync.send(SyncRequest::Stop);
         self.workers.tell(|| Request::Stop);
         // Devices may have been removed and recreated since. A panicked thread has logged that.
-        let taken = self.following.join().unwrap_or(self.taken);
+        let taken = self.following.join().unwrap_or_else(|_| self.ports.all());
         self.offload.end();
         // If it is killed here, the next dataplane needs this record.
         match State::read(socket) {
             Ok(state) => {
-                Recorder::new(self.config.on_death.clone()).write(
-                    socket,
-                    &state,
-                    &taken,
-                    When::Ending,
-                );
+                let all: Vec<_> = taken.iter().map(|taken| (taken, When::Ending)).collect();
+                Recorder::new(self.config.on_death.clone()).write(socket, &state, &all);
             }
             Err(e) => log(format_args!("what is taken cannot be written down: {e}")),
         }
@@ -416,7 +517,11 @@ impl Daemon {
         }
         self.working.into_iter().for_each(|thread| drop(thread.join()));
         self.guardian.dismiss();
-        let devices = if taken.len() == 1 { "its device is" } else { "its devices are" };
-        log(format_args!("ended; {devices} returned"));
+        let devices = match taken.len() {
+            0 => "it had no devices",
+            1 => "its device is returned",
+            _ => "its devices are returned",
+        };
+        log(format_args!("ended; {devices}"));
     }
 }

@@ -4,13 +4,16 @@
 //! never waits: who is too slow misses events, and learns of which groups.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use penstock_conntrack::{Connection, EventKind, Expectation, Observer};
+use penstock_conntrack::{Connection, EventKind, Expectation, Observer, Style};
 use penstock_nfnetlink::{ConnectionEvent, Notification};
+use penstock_print::show::connections;
 use penstock_program::State;
+
+use crate::control::{TableCall, kinds};
 
 /// Events that wait for one who listens.
 const WAITING: usize = 16 << 10;
@@ -132,13 +135,80 @@ impl Heard {
     }
 }
 
+/// Lines that wait for one who reads them.
+const LINES: usize = 4096;
+
+/// Somebody who reads lines of events.
+#[derive(Clone, Debug)]
+pub(crate) struct LineWatcher {
+    call: Arc<TableCall>,
+    to: SyncSender<String>,
+    /// How many were missed.
+    missed: Arc<AtomicU64>,
+}
+
+impl LineWatcher {
+    /// Somebody who reads what a call asks for, the lines, and the number of those missed.
+    pub(crate) fn new(call: TableCall) -> (LineWatcher, Receiver<String>, Arc<AtomicU64>) {
+        let (to, from) = sync_channel(LINES);
+        let missed = Arc::new(AtomicU64::new(0));
+        (LineWatcher { call: Arc::new(call), to, missed: missed.clone() }, from, missed)
+    }
+
+    /// Whether both are the same one.
+    pub(crate) fn is(&self, other: &LineWatcher) -> bool {
+        Arc::ptr_eq(&self.call, &other.call)
+    }
+
+    fn tell(&self, kind: EventKind, what: u16, connection: &Connection<'_>) {
+        let bit = match kind {
+            EventKind::New => kinds::NEW,
+            EventKind::Update => kinds::UPDATES,
+            EventKind::Destroy => kinds::DESTROY,
+        };
+        if self.call.kinds & bit == 0 || !self.call.filter.has(connection) {
+            return;
+        }
+        let line = match self.call.json {
+            true => connections::event_json(kind, connection),
+            false => {
+                let style = Style { event: Some((kind, what)), ..self.call.style };
+                let line = connection.line(style).to_string();
+                format!("{:>9} {}\n", kind.word(), line.trim_end())
+            }
+        };
+        if self.to.try_send(line).is_err() {
+            self.missed.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// All who listen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listeners {
+    /// Programs with netfilter sockets.
+    pub(crate) sockets: Arc<[Watcher]>,
+    /// Readers of lines.
+    pub(crate) readers: Arc<[LineWatcher]>,
+}
+
+impl Listeners {
+    /// Whether there is nobody.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sockets.is_empty() && self.readers.is_empty()
+    }
+}
+
 /// Tells all who listen of what happens in a worker's table.
-pub(crate) struct Tellers(pub(crate) Arc<[Watcher]>);
+pub(crate) struct Tellers(pub(crate) Listeners);
 
 impl Observer for Tellers {
-    fn event(&mut self, _: EventKind, what: u16, connection: Connection<'_>) {
+    fn event(&mut self, kind: EventKind, what: u16, connection: Connection<'_>) {
+        for reader in &*self.0.readers {
+            reader.tell(kind, what, &connection);
+        }
         let group = ConnectionEvent::group_of(what);
-        for watcher in &*self.0 {
+        for watcher in &*self.0.sockets {
             watcher.tell(group, || ConnectionEvent::of(&connection, what), 0);
         }
     }
@@ -152,7 +222,7 @@ impl Observer for Tellers {
     ) {
         let group = ConnectionEvent::group_of_expected(ends);
         let event = || ConnectionEvent::of_expected(expectation, left, &master, ends);
-        for watcher in &*self.0 {
+        for watcher in &*self.0.sockets {
             watcher.tell(group, event, 0);
         }
     }

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use penstock_state::State;
 
 use crate::clock;
+use crate::devices::taken_ports::TakenPorts;
 use crate::log;
 use crate::requests::Request;
 use crate::requests::workers::Workers;
@@ -30,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The file, and the sources of its contents.
 pub(crate) struct Keeper {
     pub(crate) path: PathBuf,
-    pub(crate) links: Vec<(u32, String)>,
+    pub(crate) ports: Arc<TakenPorts>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) workers: Arc<Workers>,
 }
@@ -41,7 +42,7 @@ impl Keeper {
         if let Err(e) = self.connections().and_then(|connections| {
             let ruleset = self.rules.confirmed_ruleset();
             let state =
-                State { links: self.links.clone(), ruleset, connections, ahead: clock::look() };
+                State { links: self.ports.links(), ruleset, connections, ahead: clock::look() };
             state.write(&self.path, crate::now()).map_err(|e| e.to_string())
         }) {
             log(format_args!("the state is not saved to {}: {e}", self.path.display()));

@@ -24,12 +24,14 @@
 //! | `kernel_sync` | the thread that keeps the network in step with the kernel's |
 //! | `guardian` | the process that gives the devices back when this one dies |
 //! | `recovery` | what an earlier dataplane left is given back |
+//! | `kernel_rules` | rules of the kernel's own that packets meet as well |
 //! | `preflight` | what can be found wrong before a device is touched |
 //! | `keep` | the persistent state |
 //! | `queue_server` | programs that rules give packets to connect |
 //! | `rules` | the ruleset, its generations, roll-back |
 //! | `worker` | a thread that does packets |
 //! | `requests` | what threads ask of each other |
+//! | `port_share` | what a worker has of a port |
 //! | `offload` | flows and chains that devices do themselves |
 //! | [`probe`], `queues`, `loggers`, `packet_line`, `broadcast`, `events` | what leaves a worker for captures, programs, watchers |
 //! | `devices` | devices are taken, opened, and given back |
@@ -39,12 +41,14 @@
 //! | `config` | what is asked for |
 //! | `rundir` | the directory of lock, sockets and record |
 //! | `rights`, `seccomp` | what the process may do once it runs |
+//! | `channel` | messages between processes of this program |
 //! | `clock`, `signals`, [`console`], `lines`, `memory`, `systemd` | of the process |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod bpf;
 mod broadcast;
+mod channel;
 mod clock;
 mod config;
 mod connections;
@@ -59,6 +63,7 @@ mod events;
 mod guardian;
 mod host_sysctls;
 mod keep;
+mod kernel_rules;
 mod kernel_sync;
 mod lines;
 mod loggers;
@@ -67,6 +72,7 @@ mod namespace_lock;
 mod offload;
 mod packet_line;
 mod packet_listeners;
+mod port_share;
 mod preflight;
 pub mod probe;
 mod queue_server;
@@ -85,7 +91,10 @@ mod systemd;
 mod worker;
 
 pub use clock::{now, wall_time};
-pub use config::{Config, Driver, KeepState, OnDeath, PortConfig, QueueConfig};
+pub use config::{
+    Config, Driver, KeepState, OnDeath, PortConfig, PortPattern, PortWishes, QueueConfig, Reread,
+    RuleLog,
+};
 pub use daemon::run;
 pub use offload::adopt_flows;
 pub use queues::{queue_answer, queue_packet};

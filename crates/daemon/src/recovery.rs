@@ -30,7 +30,7 @@ pub enum Recovered {
 pub(crate) fn give_back_left(socket: &mut Socket) -> Result<Option<OnDeath>, String> {
     let Some(left) = Record::read()? else { return Ok(None) };
     log("an earlier dataplane has died together with its guardian: giving its devices back");
-    restore(socket, &left.ports, left.age(), left.moving).iter().for_each(log);
+    restore(socket, &left.ports, left.age()).iter().for_each(log);
     record::remove();
     Ok(Some(left.on_death))
 }

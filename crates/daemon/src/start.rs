@@ -11,27 +11,30 @@ use std::time::Instant;
 use penstock_dataplane::{Dataplane, Engine, Settings, Shared};
 use penstock_io::device::{Launcher, Tap};
 use penstock_net::Network;
-use penstock_netlink::{Monitor, Policies, Socket, State, XdpMonitor, unfollowed_devconf};
+use penstock_netlink::{Changed, Monitor, Policies, Socket, State, XdpMonitor, unfollowed_devconf};
 
 use crate::config::{Config, Driver};
 use crate::devices::on_death;
-use crate::devices::ports::{Held, Port, WireConfig, WireShare, launcher};
+use crate::devices::ports::{Port, WireConfig, launcher};
 use crate::devices::record::Recorder;
+use crate::devices::taken_ports::TakenPorts;
 use crate::devices::takeover::{Taken, swap};
+use crate::devices::wanted::{Origin, Wanted};
 use crate::guardian::GuardianHandle;
 use crate::host_sysctls::{HostSysctls, Values};
-use crate::kernel_sync::{Followed, KernelSync};
-use crate::lines::Lines;
+use crate::kernel_sync::{Followed, KernelSync, OpenedPort};
+use crate::lines::{self, Lines};
 use crate::offload::{Leftovers, Offload, OffloadPort, Pins, remove_left};
+use crate::port_share::{PortShare, shares};
 use crate::requests::inbox::Inbox;
 use crate::requests::workers::Workers;
 use crate::requests::{Request, SyncRequest};
 use crate::rules::Rules;
 use crate::seccomp::{self, Thread};
-use crate::worker::sink::{LiveSink, Out};
+use crate::worker::sink::LiveSink;
 use crate::worker::stages::Stages;
 use crate::worker::steering::steerings;
-use crate::worker::{In, Load, Named, Worker};
+use crate::worker::{Load, Worker};
 use crate::{log, rights};
 
 /// What a dataplane starts with.
@@ -41,6 +44,10 @@ pub(crate) struct Start<'s> {
     pub(crate) taps: Vec<Tap>,
     pub(crate) guardian: GuardianHandle,
     pub(crate) recorder: Recorder,
+    /// Where those who ask find what is taken.
+    pub(crate) ports: Arc<TakenPorts>,
+    /// Indexes and names of TAPs in the kept state.
+    pub(crate) kept_links: Vec<(u32, String)>,
     pub(crate) leftovers: &'s mut Leftovers,
     /// Devices that were closed while it started.
     pub(crate) closed: &'s mut Vec<u32>,
@@ -60,16 +67,8 @@ pub(crate) struct Started {
     pub(crate) following: JoinHandle<Vec<Taken>>,
     pub(crate) rules: Arc<Rules>,
     pub(crate) offload: Arc<Offload>,
-}
-
-/// What a worker has of all ports.
-#[derive(Default)]
-struct Part {
-    outs: Vec<Out>,
-    wires: Vec<In>,
-    hosts: Vec<In>,
-    names: Vec<Named>,
-    held: Vec<Option<Held>>,
+    /// Where lines go that rules log.
+    pub(crate) lines: Lines,
 }
 
 /// What all workers share.
@@ -80,6 +79,7 @@ struct Common<'c> {
     offload: &'c Arc<Offload>,
     sync: &'c Arc<Inbox<SyncRequest>>,
     sysctls: &'c Values,
+    lines: &'c Lines,
 }
 
 fn failed(what: &'static str) -> impl Fn(io::Error) -> String {
@@ -92,12 +92,14 @@ impl Start<'_> {
         // Changes from here on cause notifications.
         let monitor = Monitor::new().map_err(failed("netlink"))?;
         let before = State::read(socket).map_err(failed("the kernel's network"))?;
-        let launcher = launcher(self.config.ports.iter().map(|port| port.driver));
+        let wishes = &self.config.ports;
+        let drivers = wishes.named.iter().map(|port| port.driver);
+        let launcher = launcher(drivers.chain(wishes.patterns.iter().map(|p| p.driver)));
         let (ports, followed) = self.open_ports(&before, launcher.as_ref())?;
-        self.swap_devices(socket)?;
+        self.swap_devices(socket, &before)?;
         let (state, policies) = network(socket)?;
         remove_left();
-        let Start { config, guardian, recorder, count, .. } = self;
+        let Start { config, guardian, recorder, count, ports: taken_ports, kept_links, .. } = self;
         let pins = config.persist.as_deref().map(Pins::new).transpose()?;
         let workers = Arc::new(Workers::new(count).map_err(failed("eventfd"))?);
         let asked = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
@@ -107,7 +109,13 @@ impl Start<'_> {
             config.offload,
             pins,
         );
+        taken_ports.set(self.taken.to_vec());
         let sync = KernelSync {
+            changed: Changed::default(),
+            wanted: Wanted::new(config.ports.clone()),
+            taken_ports,
+            kept_links,
+            numbers: (0..ports.len()).collect(),
             left_out: HashSet::new(),
             socket: own,
             monitor,
@@ -129,9 +137,11 @@ impl Start<'_> {
         let net = Arc::new(sync.network());
         offload.set_network(&net);
         let sysctls = sync.sysctls.values();
-        let parts = shares(ports, count);
+        let parts = parts(ports, count);
+        let log = lines::open(&config.rule_log)?;
         // From here on little is needed; threads have what their maker has.
         rights::keep_only_needed().map_err(failed("capabilities"))?;
+        let lines = Lines::start(log)?;
         let common = Common {
             config: &config,
             net: &net,
@@ -139,6 +149,7 @@ impl Start<'_> {
             offload: &offload,
             sync: &asked,
             sysctls: &sysctls,
+            lines: &lines,
         };
         let all = common.make(parts)?;
         // It makes memory executable, which no other thread may.
@@ -151,7 +162,7 @@ impl Start<'_> {
         let rules = Arc::new(Rules::new(workers.clone(), offload.clone()));
         let (working, following) = begin(all, sync, &workers)?;
         let config = Arc::new(config);
-        Ok(Started { config, workers, working, sync: asked, following, rules, offload })
+        Ok(Started { config, workers, working, sync: asked, following, rules, offload, lines })
     }
 
     /// Opens the devices and their TAPs.
@@ -162,8 +173,12 @@ impl Start<'_> {
     ) -> Result<(Vec<Port>, Vec<Followed>), String> {
         let (mut ports, mut followed) = (Vec::new(), Vec::new());
         let taps = std::mem::take(&mut self.taps);
-        for ((taken, tap), wish) in self.taken.iter().zip(taps).zip(&self.config.ports) {
-            let driver = if taken.end.is_some() { Driver::Tap } else { wish.driver };
+        for (number, (taken, tap)) in self.taken.iter().zip(taps).enumerate() {
+            let wish = self.config.ports.named.iter().find(|wish| wish.device == taken.before);
+            let driver = match taken.end {
+                Some(_) => Driver::Tap,
+                None => wish.map(|wish| wish.driver).unwrap_or_default(),
+            };
             let device = before.devices().iter().find(|d| d.link.index == taken.device);
             let device = device.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
             let closes = self.config.on_death.closes() && taken.end.is_none();
@@ -173,7 +188,8 @@ impl Start<'_> {
             let port = Port::open(taken.clone(), wire, driver, tap, self.count, launcher)?;
             let end =
                 port.wire.end.as_ref().map(Tap::try_clone).transpose().map_err(failed("a TAP"))?;
-            followed.push(Followed::new(taken.clone(), own, end, driver, &device.link));
+            let opened = OpenedPort { taken: taken.clone(), tap: own, end, driver };
+            followed.push(Followed::new(opened, number, Origin::Named, &device.link));
             log(format_args!("{}: {} by {}", taken.name, taken.port, port.wire.carrier));
             ports.push(port);
         }
@@ -181,14 +197,14 @@ impl Start<'_> {
     }
 
     /// Closes devices if configured, and puts TAPs in their places.
-    fn swap_devices(&mut self, socket: &mut Socket) -> Result<(), String> {
+    fn swap_devices(&mut self, socket: &mut Socket, state: &State) -> Result<(), String> {
         let closes = self.config.on_death.closes();
         for taken in self.taken.iter().filter(|t| closes && t.end.is_none()) {
             if on_death::close(socket, taken.device, &taken.before)? {
                 self.closed.push(taken.device);
             }
         }
-        self.taken.iter().try_for_each(|taken| swap(socket, taken))
+        self.taken.iter().try_for_each(|taken| swap(socket, state, taken))
     }
 }
 
@@ -213,24 +229,11 @@ fn tell_unfollowed(state: &State) {
 }
 
 /// What each of so many workers has of the ports.
-fn shares(ports: Vec<Port>, count: usize) -> Vec<Part> {
-    let mut parts: Vec<Part> = (0..count).map(|_| Default::default()).collect();
+fn parts(ports: Vec<Port>, count: usize) -> Vec<Vec<PortShare>> {
+    let mut parts: Vec<Vec<PortShare>> = (0..count).map(|_| Vec::new()).collect();
     for (number, port) in ports.into_iter().enumerate() {
-        let named = Named {
-            name: port.taken.name.clone(),
-            device: port.taken.port.clone(),
-            carrier: port.wire.carrier.to_string(),
-        };
-        let dhcp_until = Arc::default();
-        for ((share, host), part) in port.wire.share().into_iter().zip(port.host).zip(&mut parts) {
-            let WireShare { rx, tx, spread, held, .. } = share;
-            let (host_rx, host_tx) = host;
-            part.wires.extend(rx.into_iter().map(|rx| In { port: number, rx, spread }));
-            part.hosts.push(In { port: number, rx: host_rx, spread: true });
-            let (index, dhcp_until) = (port.taken.tap, Arc::clone(&dhcp_until));
-            part.outs.push(Out { index, tx, host_tx, traffic: Default::default(), dhcp_until });
-            part.names.push(named.clone());
-            part.held.push(held);
+        for (share, part) in shares(port, number).into_iter().zip(&mut parts) {
+            part.push(share);
         }
     }
     parts
@@ -238,14 +241,13 @@ fn shares(ports: Vec<Port>, count: usize) -> Vec<Part> {
 
 impl Common<'_> {
     /// The workers, which do not work yet.
-    fn make(&self, parts: Vec<Part>) -> Result<Vec<Worker>, String> {
-        let Common { config, net, workers, offload, sync, sysctls } = *self;
+    fn make(&self, parts: Vec<Vec<PortShare>>) -> Result<Vec<Worker>, String> {
+        let Common { config, net, workers, offload, sync, sysctls, lines } = *self;
         let mut settings = Settings { host_stack: true, ..config.settings.clone() };
         for (name, value) in sysctls.iter() {
             // What does not fit was logged when it was read.
             let _ = settings.set_sysctl(name, *value);
         }
-        let lines = Lines::start().map_err(failed("a thread"))?;
         let shared = (parts.len() > 1).then(|| Shared::new(parts.len(), &settings));
         let mut steering: Vec<_> = match &shared {
             None => vec![None],
@@ -263,24 +265,25 @@ impl Common<'_> {
             };
             path.set_engine(config.engine);
             path.set_bpf(programs.clone());
-            let sink = LiveSink::new(part.outs, net.clone(), sync.clone(), lines.clone());
+            let sink = LiveSink::new(net.clone(), sync.clone(), lines.clone());
             let (offloader, devices) = offload.offloader().map_err(failed("a thread"))?;
             path.set_flow_offload(offloader, devices, config.offload);
-            let Part { wires, hosts, names, held, .. } = part;
             let inbox = workers.inboxes()[number].clone();
             let (load, stages) = (Load::default(), Stages::default());
-            all.push(Worker {
+            let mut worker = Worker {
                 path,
                 sink,
-                wires,
-                hosts,
-                names,
-                held,
+                wires: Vec::new(),
+                hosts: Vec::new(),
+                names: Vec::new(),
+                held: Vec::new(),
                 inbox,
                 steering,
                 load,
                 stages,
-            });
+            };
+            part.into_iter().for_each(|share| worker.add_port(share));
+            all.push(worker);
         }
         Ok(all)
     }

@@ -376,6 +376,11 @@ impl Dataplane {
         self.state.flows.set_hardware(offloader, devices, all);
     }
 
+    /// Devices, by index, that can forward flows from now on, if some could before.
+    pub fn set_offload_devices(&mut self, devices: Vec<u32>) {
+        self.state.flows.set_devices(devices);
+    }
+
     /// Whether all devices of flowtables with `flags offload` can forward flows, which flowtables
     /// have to be asked before they are set: the kernel refuses them else.
     ///
@@ -397,6 +402,13 @@ impl Dataplane {
         conntrack.iter_from(first).map(|c| (c.number(), flows.entry(conntrack, c)))
     }
 
+    /// Gives the flow of a connection, by its number, back to connection tracking: its packets pass
+    /// the rules again. `false` if it is in no flowtable.
+    pub fn end_flow(&mut self, connection: u32) -> bool {
+        let State { flows, conntrack, .. } = &mut self.state;
+        flows.give_back(conntrack, connection)
+    }
+
     /// Connections that `flow add` could not put into a flowtable, and why.
     pub fn refused_flows(&self) -> impl Iterator<Item = RefusedFlow<'_>> {
         self.state.flows.list_refused(&self.state.conntrack)
@@ -407,14 +419,14 @@ impl Dataplane {
         self.state.flows.refusals()
     }
 
-    /// What connections remember of the ways of their packets.
+    /// What connections remembered of the ways of their packets so far.
     pub fn remembered_ways(&self) -> RememberedWays {
-        self.state.ways.summary(&self.state.conntrack)
+        self.state.ways.summary()
     }
 
     /// What happened to flows so far and how often they were refused, in words.
     pub fn flow_summary(&self) -> FlowSummary {
-        self.state.flows.summary()
+        FlowSummary { ways: self.remembered_ways(), ..self.state.flows.summary() }
     }
 
     /// Flows in all flowtables.

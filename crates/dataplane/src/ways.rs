@@ -121,18 +121,29 @@ pub(crate) enum Memo {
     Refused(usize),
 }
 
-/// What connections remember of the ways of their packets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What connections remembered of the ways of their packets so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RememberedWays {
-    /// Packets so far that took a remembered way in place of passing the hooks.
-    pub held: u64,
-    /// Ways that differ.
-    pub ways: usize,
-    /// Directions of connections that remember one.
+    /// Packets that took a remembered way in place of passing the hooks.
+    pub packets: u64,
+    /// How often a direction of a connection got a way.
     pub directions: u64,
-    /// Directions of which each packet passes the hooks, by the reason: what is asked for each
-    /// packet, or done with it.
+    /// How often it got none, by the reason: what is asked for each packet, or done with it.
     pub refused: Vec<(&'static str, u64)>,
+}
+
+impl RememberedWays {
+    /// Adds what was remembered elsewhere.
+    pub fn add(&mut self, other: &RememberedWays) {
+        self.packets += other.packets;
+        self.directions += other.directions;
+        for (reason, times) in &other.refused {
+            match self.refused.iter_mut().find(|(r, _)| r == reason) {
+                Some((_, all)) => *all += times,
+                None => self.refused.push((reason, *times)),
+            }
+        }
+    }
 }
 
 /// Numbers of ways, and above them packets seen and reasons.
@@ -151,9 +162,12 @@ pub(crate) struct Ways {
     epoch: u32,
     /// Number of the state of everything that ways depend on.
     state: u32,
-    reasons: Vec<&'static str>,
+    /// Why there was no way, and how often.
+    reasons: Vec<(&'static str, u64)>,
+    /// How often there was one.
+    found: u64,
     /// Packets for which a way was remembered.
-    pub(crate) held: u64,
+    pub(crate) packets: u64,
 }
 
 impl Default for Ways {
@@ -164,7 +178,8 @@ impl Default for Ways {
             epoch: 1,
             state: 0,
             reasons: Vec::new(),
-            held: 0,
+            found: 0,
+            packets: 0,
         }
     }
 }
@@ -225,7 +240,10 @@ impl Ways {
     pub(crate) fn memo(&mut self, found: Result<Way, Refusal>) -> Memo {
         let found = found.and_then(|way| self.number(way));
         match found {
-            Ok(number) => Memo::Way(number),
+            Ok(number) => {
+                self.found += 1;
+                Memo::Way(number)
+            }
             Err(Refusal(why)) => Memo::Refused(self.reason(why)),
         }
     }
@@ -247,31 +265,20 @@ impl Ways {
     }
 
     fn reason(&mut self, why: &'static str) -> usize {
-        let known = self.reasons.iter().position(|reason| *reason == why);
-        known.unwrap_or_else(|| {
-            if self.reasons.len() < REASONS as usize {
-                self.reasons.push(why);
-            }
-            self.reasons.len() - 1
-        })
+        let known = self.reasons.iter().position(|(reason, _)| *reason == why);
+        let at = known.unwrap_or(self.reasons.len());
+        if known.is_none() && at < REASONS as usize {
+            self.reasons.push((why, 0));
+        }
+        if let Some((_, times)) = self.reasons.get_mut(at) {
+            *times += 1;
+        }
+        at.min(REASONS as usize - 1)
     }
 
-    /// What connections remember.
-    pub(crate) fn summary(&self, conntrack: &Conntrack) -> RememberedWays {
-        let mut refused: Vec<_> = self.reasons.iter().map(|reason| (*reason, 0)).collect();
-        let mut directions = 0;
-        for connection in conntrack.iter() {
-            for reply in [false, true] {
-                match self.read(conntrack.memo(connection.number(), reply)) {
-                    Memo::Way(_) => directions += 1,
-                    Memo::Refused(reason) => {
-                        refused.get_mut(reason).into_iter().for_each(|(_, count)| *count += 1);
-                    }
-                    Memo::Seen(_) => {}
-                }
-            }
-        }
-        refused.retain(|(_, count)| *count > 0);
-        RememberedWays { held: self.held, ways: self.ways.len(), directions, refused }
+    /// What was remembered so far.
+    pub(crate) fn summary(&self) -> RememberedWays {
+        let refused = self.reasons.iter().filter(|(_, times)| *times > 0).copied().collect();
+        RememberedWays { packets: self.packets, directions: self.found, refused }
     }
 }

@@ -28,4 +28,6 @@ mod sys;
 mod write;
 
 pub use read::{read, read_opened};
-pub use write::{Access, can_replace, create, create_new, replace, replace_opened, set_aside};
+pub use write::{
+    Access, append, can_replace, create, create_new, rename_end, replace, replace_opened, set_aside,
+};

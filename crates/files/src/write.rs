@@ -106,6 +106,39 @@ pub fn create(path: &Path, access: Access) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a regular file to be written to at its end; makes one where nothing is.
+///
+/// # Errors
+///
+/// Those of open(2); `PermissionDenied` for a symbolic link that others can have made, or a file of
+/// another user; `InvalidInput` if something stands there that is no regular file.
+pub fn append(path: &Path, access: Access) -> io::Result<File> {
+    let place = regular(path)?;
+    if let Some((_, status)) = &place.there
+        && ![0, sys::who().0].contains(&status.uid)
+    {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "owned by another user"));
+    }
+    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_NOFOLLOW;
+    let file = sys::open(Some(place.directory.as_fd()), &place.name, flags, access.mode())?;
+    Ok(file.into())
+}
+
+/// Gives a file beside another, which has its name and an end, another end.
+///
+/// # Errors
+///
+/// Those of rename(2), and `PermissionDenied` for a symbolic link that others can have made.
+pub fn rename_end(path: &Path, from: &str, to: &str) -> io::Result<()> {
+    let place = dir_entry(path)?;
+    let with = |end: &str| {
+        let mut name = place.name.clone();
+        name.push(end);
+        name
+    };
+    sys::rename(place.directory.as_fd(), &with(from), &with(to))
+}
+
 /// Makes a file with these bytes, unless there is something by this name.
 ///
 /// # Errors

@@ -18,7 +18,11 @@ const END: u16 = 17;
 const SUBSYSTEM: u16 = 10;
 const GET_TABLE: u16 = SUBSYSTEM << 8 | 1;
 const DELETE_TABLE: u16 = SUBSYSTEM << 8 | 2;
+const GET_CHAIN: u16 = SUBSYSTEM << 8 | 4;
 const NFTA_TABLE_NAME: u16 = 1;
+const NFTA_CHAIN_TABLE: u16 = 1;
+const NFTA_CHAIN_NAME: u16 = 3;
+const NFTA_CHAIN_HOOK: u16 = 4;
 const ACK: u16 = 4;
 
 /// A table: its family (`NFPROTO_*`) and name.
@@ -47,6 +51,49 @@ pub fn tables() -> io::Result<Vec<Table>> {
         Some(Table { family, name: message.attributes(HEAD).text(NFTA_TABLE_NAME)?.to_owned() })
     };
     Ok(all.iter().filter_map(table).collect())
+}
+
+/// A base chain: one that packets enter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseChain {
+    /// `NFPROTO_*`
+    pub family: u8,
+    /// Its table.
+    pub table: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// The base chains of the network namespace.
+///
+/// # Errors
+/// Those of netlink: the kernel may have no nf_tables.
+pub fn base_chains() -> io::Result<Vec<BaseChain>> {
+    let mut socket = Socket::open(libc::NETLINK_NETFILTER, 0)?;
+    let all = socket.dump(GET_CHAIN, &head(0, 0))?;
+    let chain = |message: &Message| {
+        let attributes = message.attributes(HEAD);
+        attributes.get(NFTA_CHAIN_HOOK)?;
+        Some(BaseChain {
+            family: *message.body.first()?,
+            table: attributes.text(NFTA_CHAIN_TABLE)?.to_owned(),
+            name: attributes.text(NFTA_CHAIN_NAME)?.to_owned(),
+        })
+    };
+    Ok(all.iter().filter_map(chain).collect())
+}
+
+/// The word of nft(8) for a family.
+pub fn family_name(family: u8) -> &'static str {
+    match i32::from(family) {
+        libc::NFPROTO_INET => "inet",
+        libc::NFPROTO_IPV4 => "ip",
+        libc::NFPROTO_IPV6 => "ip6",
+        libc::NFPROTO_ARP => "arp",
+        libc::NFPROTO_BRIDGE => "bridge",
+        libc::NFPROTO_NETDEV => "netdev",
+        _ => "?",
+    }
 }
 
 /// Removes a table with all that is in it.
@@ -88,6 +135,7 @@ mod tests {
         let table = |family, name: &str| Table { family, name: name.to_owned() };
         let (a, b) = (table(libc::NFPROTO_IPV4 as u8, "a"), table(libc::NFPROTO_INET as u8, "b"));
         assert_eq!(tables().expect("tables"), [a.clone(), b.clone()]);
+        assert_eq!(base_chains().expect("chains"), []);
         remove_table(&a).expect("removed");
         assert_eq!(tables().expect("tables"), [b]);
         assert_eq!(remove_table(&a).map_err(|e| e.raw_os_error()), Err(Some(libc::ENOENT)));

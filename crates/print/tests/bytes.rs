@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use penstock_conntrack::{Conntrack, Settings, Style, Tuple};
-use penstock_dataplane::{FlowSummary, NotOffloaded};
+use penstock_dataplane::{FlowSummary, NotOffloaded, RememberedWays};
 use penstock_flowtable::{Encap, Tunnel};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
@@ -328,6 +328,7 @@ fn flows_are_printed_in_two_forms() {
     let mut summary = FlowSummary::default();
     (summary.counts.added, summary.counts.packets, summary.counts.taken) = (2, 4, 2);
     summary.refusals = vec![(NotOffloaded::NotEstablished, 4)];
+    summary.ways = RememberedWays { packets: 70, directions: 3, refused: vec![("limit", 2)] };
     for (form, ending) in [(Form::Text, "txt"), (Form::Json, "json")] {
         let printed = list(form, flows::KEY, &[&all[..2], &all[2..]], Some(&Totals(&summary)));
         check(&format!("flows.{ending}"), &printed);

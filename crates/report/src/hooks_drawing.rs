@@ -9,11 +9,11 @@ use penstock_program::Hook;
 use penstock_syntax::hooks::name as hook_name;
 
 use crate::hooks::{Hooks, Layer};
-use crate::markup::{Markup, number};
+use crate::markup::{Markup, number, short};
 use crate::rules::{Chain, Rules, Table};
 
 /// Width of the box of a hook.
-const WIDTH: f64 = 164.0;
+const WIDTH: f64 = 156.0;
 /// Height of a line of text in a box.
 const LINE: f64 = 16.0;
 /// Height of the head of a box.
@@ -21,7 +21,7 @@ const HEAD: f64 = 26.0;
 /// Chains that are named in a box; of more, only their number is said.
 const CHAINS: usize = 8;
 /// Characters of a chain's name that fit a box.
-const NAME: usize = 23;
+const NAME: usize = 20;
 /// Free room above the boxes of a row, for the arcs.
 const ABOVE: f64 = 44.0;
 /// Between the rows.
@@ -50,7 +50,7 @@ struct HookBox<'a> {
 }
 
 /// Left edges of the boxes of the upper row.
-const INGRESS: f64 = 118.0;
+const INGRESS: f64 = 140.0;
 const PREROUTING: f64 = 352.0;
 const ROUTE: f64 = 586.0;
 const FORWARD: f64 = 716.0;
@@ -262,7 +262,7 @@ impl<'a> Drawing<'a> {
                         .set("y", at.1)
                         .set("text-anchor", anchor);
                 },
-                number(count),
+                short(count),
             );
         }
     }

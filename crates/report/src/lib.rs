@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! What became of packets as one HTML page, and rulesets as SVG drawings. Both stand alone: no
-//! script, no request for another file.
+//! script, no request for another file. [`Report::live_page`] is the same page for a server that
+//! knows more from moment to moment.
 //!
 //! A [`Report`] is plain data. Whoever has counted something fills in what is known; what is not
 //! known is `None` or empty, and its part of the page is left out. [`Report::page`] makes the page,
@@ -138,6 +139,12 @@ impl Report {
         page::page(self)
     }
 
+    /// A page for [`script`], which fetches [`Report::body`] from `body` again and again, and sends a
+    /// described packet that comes from one of these devices to `packet`.
+    pub fn live_page(&self, devices: &[String]) -> String {
+        page::live_page(self, devices)
+    }
+
     /// What stands in the page's `<main>`.
     pub fn body(&self) -> String {
         let mut out = Markup::default();
@@ -146,9 +153,9 @@ impl Report {
     }
 }
 
-/// The style sheet of the page, for a page that is served.
-pub fn style() -> &'static str {
-    page::STYLE
+/// The script of [`Report::live_page`], which asks for it as `live.js`.
+pub fn script() -> &'static str {
+    include_str!("live.js")
 }
 
 /// Hooks, chains and jumps of a ruleset as an SVG file.

@@ -114,6 +114,15 @@ pub fn number(number: u64) -> String {
     out
 }
 
+/// A number where there is little room: from ten millions on with a prefix.
+pub fn short(value: u64) -> String {
+    match value {
+        ..10_000_000 => number(value),
+        10_000_000..10_000_000_000 => format!("{:.1}\u{202f}M", value as f64 / 1e6),
+        _ => format!("{:.1}\u{202f}G", value as f64 / 1e9),
+    }
+}
+
 /// A number of bytes in four characters and a unit.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
@@ -150,6 +159,11 @@ mod tests {
     fn numbers_are_short_and_exact() {
         for (value, text) in [(0, "0"), (999, "999"), (1000, "1 000"), (12_345_678, "12 345 678")] {
             assert_eq!(number(value).replace('\u{202f}', " "), text);
+        }
+        for (value, text) in
+            [(9_999_999, "9 999 999"), (12_345_678, "12.3 M"), (12_345_678_901, "12.3 G")]
+        {
+            assert_eq!(short(value).replace('\u{202f}', " "), text);
         }
         for (value, text) in
             [(0, "0 B"), (999, "999 B"), (1000, "1.0 kB"), (123_456, "123 kB"), (99_960, "100 kB")]

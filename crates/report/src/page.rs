@@ -27,24 +27,55 @@ const POLICY: &str =
 /// The whole page.
 pub fn page(report: &Report) -> String {
     let mut out = Markup::default();
-    out.raw("<!DOCTYPE html>\n");
-    out.open("html", |a| {
-        a.set("lang", "en");
-    });
-    out.raw("<head><meta charset=\"utf-8\">");
-    out.open("meta", |a| {
-        a.set("http-equiv", "Content-Security-Policy").set("content", POLICY);
-    });
-    out.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
-    out.raw("<meta name=\"referrer\" content=\"no-referrer\">");
-    out.raw("<meta name=\"color-scheme\" content=\"light dark\">");
-    out.element("title", |_| {}, &report.title);
-    out.raw("<style>");
-    out.raw(STYLE);
-    out.raw("</style></head><body><main>");
+    start(report, Some(POLICY), &mut out);
+    out.raw("</head><body><main>");
     body(report, &mut out);
     out.raw("</main></body></html>\n");
     out.into_string()
+}
+
+/// The whole page with its script. Its policy is that of the server.
+pub fn live_page(report: &Report, devices: &[String]) -> String {
+    let mut out = Markup::default();
+    start(report, None, &mut out);
+    out.raw(
+        "<script src=\"live.js\" defer></script></head><body><main><div class=\"status\">\
+         <span>as of <output id=\"state\">now</output></span>\
+         <label><input type=\"checkbox\" id=\"paused\"> pause</label></div>\
+         <details class=\"ask\" open><summary>What happens to a packet?</summary>\
+         <form id=\"packet\"><label>from <select name=\"from\">",
+    );
+    for device in devices {
+        out.element("option", |_| {}, device);
+    }
+    out.raw(
+        "</select></label><input name=\"packet\" required autocomplete=\"off\" spellcheck=\"false\" \
+         placeholder=\"ip saddr 198.18.0.10 ip daddr 198.19.0.2 tcp dport 443\" aria-label=\"packet\">\
+         <button>Show its way</button></form>\
+         <p class=\"about\">Written like the matches of a rule. It passes a copy of the ruleset as the first \
+         packet of its connection; nothing is sent.</p><pre id=\"answer\" hidden></pre></details>\
+         <div id=\"live\">",
+    );
+    body(report, &mut out);
+    out.raw("</div></main></body></html>\n");
+    out.into_string()
+}
+
+fn start(report: &Report, policy: Option<&'static str>, out: &mut Markup) {
+    out.raw("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
+    if let Some(policy) = policy {
+        out.open("meta", |a| {
+            a.set("http-equiv", "Content-Security-Policy").set("content", policy);
+        });
+    }
+    out.raw(
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta name=\"referrer\" content=\"no-referrer\"><meta name=\"color-scheme\" content=\"light dark\">",
+    );
+    out.element("title", |_| {}, &report.title);
+    out.raw("<style>");
+    out.raw(STYLE);
+    out.raw("</style>");
 }
 
 /// What is in the page's `<main>`.
@@ -169,7 +200,7 @@ fn ports(ports: &[Port], out: &mut Markup) {
         out.element(
             "td",
             |a| {
-                a.set("class", "code");
+                a.set("class", "code one-line");
             },
             &port.name,
         );

@@ -158,6 +158,34 @@ impl Rules {
         })
     }
 
+    /// Gives rules the handles that a listing of the same ruleset has (`nft -a list ruleset`). If
+    /// the two do not have the same number of rules, nothing is known of handles.
+    pub fn handles_of(&mut self, listing: &str) {
+        let handle = |line: &str| -> Option<u64> {
+            let (_, handle) = line.strip_prefix("\t\t")?.rsplit_once(" # handle ")?;
+            handle.parse().ok()
+        };
+        let handles: Vec<u64> = listing.lines().filter_map(handle).collect();
+        let chains =
+            self.tables.iter_mut().enumerate().flat_map(|(number, table)| {
+                table.chains.iter_mut().map(move |chain| (number, chain))
+            });
+        let chains: Vec<_> = chains.collect();
+        let is_sure = chains.iter().all(|(_, chain)| !chain.anonymous)
+            && chains.iter().map(|(_, chain)| chain.rules.len()).sum::<usize>() == handles.len();
+        let mut handles = handles.into_iter();
+        for (number, chain) in chains {
+            for rule in &mut chain.rules {
+                match handles.next().filter(|_| is_sure) {
+                    Some(handle) => {
+                        (rule.handle, rule.id) = (handle, format!("t{number}r{handle}"));
+                    }
+                    None => rule.origin = Some(String::new()),
+                }
+            }
+        }
+    }
+
     /// The largest count of a rule or policy.
     pub(crate) fn most(&self) -> u64 {
         let rules = self.all().filter_map(|(_, _, rule)| rule.packets);

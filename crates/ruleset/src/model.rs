@@ -112,7 +112,7 @@ pub struct Rule {
     pub states: Vec<Arc<penstock_program::State>>,
     /// The language's.
     pub userdata: UserData,
-    /// The file that has it, where it came from one. It is not saved.
+    /// The file that has it, where it came from one.
     pub origin: Option<RuleOrigin>,
 }
 

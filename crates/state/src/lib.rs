@@ -243,6 +243,65 @@ impl State {
     }
 }
 
+/// What of a file can be read, part by part.
+#[derive(Debug)]
+pub struct Salvaged {
+    /// What is wrong with the file, as [`State::from_bytes`] finds it.
+    pub broken: Option<Broken>,
+    /// Indexes and names of devices.
+    pub links: Option<Vec<(u32, String)>>,
+    /// The ruleset. If its checksum is wrong, it may be another one than the one that was saved.
+    pub ruleset: Option<Ruleset>,
+    /// Connections, as [`Conntrack::dump`] writes them.
+    pub connections: Option<String>,
+    /// Names of the parts with a wrong checksum.
+    pub changed: Vec<&'static str>,
+}
+
+impl Salvaged {
+    /// Reads what can be read of a file, whatever is wrong with the rest.
+    pub fn from_bytes(bytes: &[u8]) -> Salvaged {
+        let mut salvaged = Salvaged {
+            broken: State::from_bytes(bytes).err(),
+            links: None,
+            ruleset: None,
+            connections: None,
+            changed: Vec::new(),
+        };
+        let mut at = MAGIC.len() + 1;
+        while let Some(head) = bytes.get(at..at + HEAD) {
+            let len = u64::from_le_bytes(*head[1..].first_chunk().unwrap_or(&[0; 8]));
+            let sum = u32::from_le_bytes(*head[SUM..].first_chunk().unwrap_or(&[0; 4]));
+            let start = at + HEAD;
+            let end = usize::try_from(len).ok().and_then(|len| start.checked_add(len));
+            // The last part may be cut short: what is left of it is looked at.
+            let end = end.unwrap_or(usize::MAX).min(bytes.len());
+            let contents = bytes.get(start..end).unwrap_or_default();
+            let part = Part { contents, start };
+            let name = match head[0] {
+                b'l' => {
+                    salvaged.links = links(part).ok();
+                    "devices"
+                }
+                b'r' => {
+                    salvaged.ruleset = Ruleset::from_saved(contents).ok();
+                    "ruleset"
+                }
+                b'c' => {
+                    salvaged.connections = connections(part).ok();
+                    "connections"
+                }
+                _ => "the rest",
+            };
+            if checksum(&head[..SUM], contents) != sum {
+                salvaged.changed.push(name);
+            }
+            at = end;
+        }
+        salvaged
+    }
+}
+
 /// Whether two states say the same, at whatever times.
 pub fn same(a: &[u8], b: &[u8]) -> bool {
     let (Ok([links, ruleset, connections, sets]), Ok([links2, ruleset2, connections2, sets2])) =

@@ -10,7 +10,7 @@ use penstock_lang::source::{NoFiles, Origin};
 use penstock_ruleset::change::{Mode, NewChain, NewRule, NewSet, Position};
 use penstock_ruleset::{Change, Family, Ruleset};
 use penstock_sets::Description;
-use penstock_state::{State, same};
+use penstock_state::{Salvaged, State, same};
 
 const NOW: u64 = 8_000_000_000;
 const FLOW: &str = "flow id=1 proto=17 orig=198.18.0.1,198.18.1.1,9,53,0 reply=198.18.1.1,198.18.0.1,53,9,0 \
@@ -53,6 +53,54 @@ fn bit_flips_and_truncation_are_detected_with_their_offset() {
     let long = [&bytes[..], b"x"].concat();
     let broken = State::from_bytes(&long).expect_err("too long");
     assert_eq!(broken.to_string(), format!("byte {}: nothing should follow", bytes.len()));
+}
+
+#[test]
+fn what_is_whole_of_a_broken_file_can_be_read() {
+    let bytes = state().to_bytes(NOW);
+    let whole = Salvaged::from_bytes(&bytes);
+    assert!(whole.broken.is_none() && whole.changed.is_empty());
+    // The name of a device, a set of the ruleset, and a port are another one now.
+    for (from, part) in [("wan", "devices"), ("ip", "ruleset"), ("sport", "")] {
+        let Some(at) = bytes.windows(from.len()).position(|w| w == from.as_bytes()) else {
+            continue;
+        };
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 1;
+        let salvaged = Salvaged::from_bytes(&bytes);
+        assert!(salvaged.broken.is_some() && salvaged.changed == [part], "{from}");
+        assert_eq!(salvaged.connections, Some(state().connections));
+        assert!(part == "ruleset" || salvaged.ruleset.is_some(), "{from}");
+    }
+    // Cut anywhere: what stands before is there, and nothing panics.
+    for cut in 0..bytes.len() {
+        let salvaged = Salvaged::from_bytes(&bytes[..cut]);
+        assert!(salvaged.broken.is_some(), "{cut}");
+        assert!(salvaged.connections.is_none() || salvaged.ruleset.is_some(), "{cut}");
+    }
+    for bit in 0..bytes.len() * 8 {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(Salvaged::from_bytes(&bytes).broken.is_some(), "{bit}");
+    }
+}
+
+#[test]
+fn rules_keep_the_place_where_they_were_written() {
+    let mut ruleset = Ruleset::default();
+    let text = "table ip t {\n  chain c {\n    counter\n    accept\n  }\n}\n";
+    let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
+    let origin = Origin::File { name: "rules.nft".into(), from: None };
+    assert!(session.run(origin, text.into(), &mut ruleset, 1).ok);
+    let command = "add rule ip t c drop";
+    assert!(session.run(Origin::CommandLine, command.into(), &mut ruleset, 1).ok);
+    let bytes = State { ruleset, ..State::default() }.to_bytes(NOW);
+    let back = State::from_bytes(&bytes).expect("a state");
+    let generation = back.ruleset.generation();
+    let chain = &generation.tables[0].chains[0];
+    let origins: Vec<_> =
+        chain.rules.iter().map(|rule| rule.origin.as_ref().map(ToString::to_string)).collect();
+    assert_eq!(origins, [Some("rules.nft:3".into()), Some("rules.nft:4".into()), None]);
 }
 
 /// The parts as version 1 had them.

@@ -2,6 +2,7 @@
 
 //! `penstock net save`: the network of a host as a network file, the lines that `--net` takes.
 
+mod ipsec;
 mod links;
 mod routes;
 mod said;
@@ -31,29 +32,38 @@ const OPTIONS: &[Opt] = &[
          `-` is standard input",
     )
     .takes("FILE...", Values::Files),
+    long("keys", "save states of IPsec, too, with their keys"),
     flag('h', "help", "print this text"),
 ];
 
 fn usage() -> String {
-    let commands: String =
-        said::COMMANDS.iter().map(|(command, _)| format!("    {command}\n")).collect();
+    let commands: String = said::COMMANDS
+        .iter()
+        .map(|(command, _)| *command)
+        .chain(said::IPSEC)
+        .map(|command| format!("    {command}\n"))
+        .collect();
     format!(
         "Usage: penstock net save [--remote FILE...]\n\n\
          Prints the network of this namespace as lines for --net: links, addresses, routes, rules,\n\
-         neighbours, VLANs of bridges.\n\n{}\n\
+         neighbours, VLANs of bridges, policies of IPsec.\n\n{}\n\
          For another host, give what these commands print there, in one file or several:\n\n{commands}",
         usage_lines(OPTIONS, 18),
     )
 }
 
-fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Vec<PathBuf>>, String> {
+/// What is to be saved.
+type Wanted = (Vec<PathBuf>, bool);
+
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Wanted>, String> {
     let mut parser = lexopt::Parser::from_args(args);
-    let (mut remote, mut save) = (Vec::new(), false);
+    let (mut remote, mut save, mut keys) = (Vec::new(), false, false);
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Long("remote") => {
                 remote.extend(parser.values().map_err(sentence)?.map(PathBuf::from));
             }
+            Long("keys") => keys = true,
             Short('h') | Long("help") => return Ok(None),
             Value(word) if word == "save" && !save => save = true,
             Value(word) => return Err(format!("unexpected argument `{}`", word.display())),
@@ -61,18 +71,18 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Vec<PathBuf>>, S
         }
     }
     match save {
-        true => Ok(Some(remote)),
+        true => Ok(Some((remote, keys))),
         false => Err("`save` is missing".to_owned()),
     }
 }
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let remote = match given("net", parse(args), usage) {
-        Ok(remote) => remote,
+    let (remote, keys) = match given("net", parse(args), usage) {
+        Ok(wanted) => wanted,
         Err(status) => return status,
     };
-    match save(&remote) {
+    match save(&remote, keys) {
         Ok(text) => {
             out!("{text}");
             ExitCode::SUCCESS
@@ -85,12 +95,15 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 /// The lines of the network that these files are about, or of this namespace if there are none.
-fn save(remote: &[PathBuf]) -> Result<String, String> {
+///
+/// # Errors
+/// What ip(8) says, or what of its output cannot be read.
+pub fn save(remote: &[PathBuf], keys: bool) -> Result<String, String> {
     let said = match remote {
         [] => Said::here()?,
         files => Said::of_files(files)?,
     };
-    let text = lines(&said);
+    let text = lines(&said, keys);
     // What is printed can be read.
     match Network::from_batch("the network", &text) {
         Ok(_) => Ok(text),
@@ -99,7 +112,7 @@ fn save(remote: &[PathBuf]) -> Result<String, String> {
 }
 
 /// The lines of a network.
-fn lines(said: &Said) -> String {
+fn lines(said: &Said, keys: bool) -> String {
     let mut out = String::new();
     links::links(said, &mut out);
     links::addresses(said, &mut out);
@@ -107,6 +120,7 @@ fn lines(said: &Said) -> String {
     routes::routes(said, &mut out);
     routes::rules(said, &mut out);
     routes::neighbours(said, &mut out);
+    ipsec::lines(&said.ipsec, keys, &mut out);
     out
 }
 
@@ -114,14 +128,15 @@ fn lines(said: &Said) -> String {
 mod tests {
     use super::*;
 
-    fn options(line: &str) -> Result<Option<Vec<PathBuf>>, String> {
+    fn options(line: &str) -> Result<Option<Wanted>, String> {
         parse(line.split_whitespace().map(OsString::from))
     }
 
     #[test]
     fn the_command_line_names_what_to_read() {
-        assert_eq!(options("save"), Ok(Some(vec![])));
-        assert_eq!(options("save --remote a b"), Ok(Some(vec!["a".into(), "b".into()])));
+        assert_eq!(options("save"), Ok(Some((vec![], false))));
+        let files = vec!["a".into(), "b".into()];
+        assert_eq!(options("save --keys --remote a b"), Ok(Some((files, true))));
         assert_eq!(options(""), Err("`save` is missing".into()));
         assert_eq!(options("load"), Err("unexpected argument `load`".into()));
         assert_eq!(options("save -h"), Ok(None));
@@ -188,7 +203,7 @@ mod tests {
             ),
         ] {
             let said = Said::parse("test", json).expect("JSON");
-            assert_eq!(lines(&said), expected);
+            assert_eq!(lines(&said, false), expected);
         }
     }
 

@@ -9,6 +9,8 @@ use std::process::Command;
 
 use serde_json::{Map, Value};
 
+use super::ipsec;
+
 /// An object of a listing.
 pub type Object = Map<String, Value>;
 
@@ -23,6 +25,9 @@ pub const COMMANDS: [(&str, bool); 7] = [
     ("bridge -j vlan", false),
 ];
 
+/// The commands that say what there is of IPsec, as text.
+pub const IPSEC: [&str; 2] = ["ip xfrm state", "ip xfrm policy"];
+
 /// The objects of all listings, by what they are.
 #[derive(Debug, Default)]
 pub struct Said {
@@ -35,6 +40,8 @@ pub struct Said {
     pub neighbours: Vec<Object>,
     /// VLANs of the ports of bridges.
     pub vlans: Vec<Object>,
+    /// What `ip xfrm` has printed.
+    pub ipsec: String,
     /// Listings of rules so far: those of the first are of IPv4.
     rule_listings: usize,
 }
@@ -69,6 +76,15 @@ impl Said {
             }
             said.take(command, &String::from_utf8_lossy(&output.stdout), Some(v6))?;
         }
+        for command in IPSEC {
+            let words = command.split(' ').skip(1);
+            // A kernel without IPsec, or a user without rights, has none.
+            if let Ok(output) = Command::new("ip").args(words).output()
+                && output.status.success()
+            {
+                said.ipsec.push_str(&String::from_utf8_lossy(&output.stdout));
+            }
+        }
         Ok(said)
     }
 
@@ -101,6 +117,10 @@ impl Said {
 
     /// Takes listings, one after the other; `v6` says what they are of where they do not.
     fn take(&mut self, name: &str, text: &str, v6: Option<bool>) -> Result<(), String> {
+        if ipsec::is_listing(text) {
+            self.ipsec.push_str(text);
+            return Ok(());
+        }
         for listing in serde_json::Deserializer::from_str(text).into_iter::<Vec<Object>>() {
             let listing = listing.map_err(|e| {
                 format!(

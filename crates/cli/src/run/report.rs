@@ -125,6 +125,18 @@ struct WayCounts {
     trace: String,
 }
 
+/// Packets that ended for a reason.
+struct DropCounts {
+    reason: &'static str,
+    /// What is known besides the reason, in words.
+    place: String,
+    /// Family, table and handle of the rule that did it.
+    rule: Option<(Family, String, u64)>,
+    packets: u64,
+    /// Its line over time.
+    line: usize,
+}
+
 /// The frame that is on its way.
 #[derive(Default)]
 struct Current {
@@ -153,7 +165,7 @@ pub struct Collector<'n> {
     /// Frames whose traces are shown in any case, and those of them that came.
     wanted: Vec<u64>,
     chosen: Vec<Way>,
-    drops: HashMap<String, (penstock_report::Dropped, usize)>,
+    drops: HashMap<String, DropCounts>,
     over_time: Timelines,
     ports: Vec<(u32, Port)>,
     /// Frames that began their way.
@@ -357,22 +369,17 @@ impl<'n> Collector<'n> {
     pub fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
         let why = Dropped::of(drop, Some(self.told.rules())).to_string();
         let over_time = &mut self.over_time;
-        let (counted, line) = self.drops.entry(why.clone()).or_insert_with(|| {
+        let counts = self.drops.entry(why).or_insert_with_key(|why| {
             let reason = drop.reason.text();
-            let place = why.strip_prefix(reason).unwrap_or(&why).trim_start_matches(": ");
-            let rule = drop.place.as_ref().and_then(|place| Some((place, place.rule?)));
-            let counted = penstock_report::Dropped {
-                reason: reason.to_owned(),
-                place: place.to_owned(),
-                // Of the rule; its name in the page follows at the end.
-                rule: rule
-                    .map(|(at, handle)| format!("{} {} {handle}", at.family.name(), at.table)),
-                ..penstock_report::Dropped::default()
-            };
-            (counted, over_time.add())
+            let place = why.strip_prefix(reason).unwrap_or(why).trim_start_matches(": ");
+            let rule = drop
+                .place
+                .as_ref()
+                .and_then(|place| Some((place.family, place.table.to_owned(), place.rule?)));
+            DropCounts { reason, place: place.to_owned(), rule, packets: 0, line: over_time.add() }
         });
-        counted.packets += 1;
-        over_time.count(*line, self.current.time.max(self.start.unwrap_or_default()), 1);
+        counts.packets += 1;
+        over_time.count(counts.line, self.current.time.max(self.start.unwrap_or_default()), 1);
         self.told.drop(drop, packet);
     }
 
@@ -427,18 +434,17 @@ impl<'n> Collector<'n> {
         );
         self.over_time.advance(self.end);
         let mut drops: Vec<_> = self.drops.into_values().collect();
-        drops.sort_by(|(a, _), (b, _)| {
-            b.packets.cmp(&a.packets).then_with(|| a.place.cmp(&b.place))
-        });
-        let drops = drops.into_iter().map(|(mut drop, line)| {
-            drop.line = Some(line);
-            drop.rule = drop.rule.and_then(|rule| {
-                let mut words = rule.split(' ');
-                let family = Family::from_name(words.next()?)?;
-                let (table, handle) = (words.next()?, words.next()?.parse().ok()?);
-                Some(rules.rule(family, table, handle)?.id.clone())
-            });
-            drop
+        drops.sort_by(|a, b| b.packets.cmp(&a.packets).then_with(|| a.place.cmp(&b.place)));
+        let drops = drops.into_iter().map(|DropCounts { reason, place, rule, packets, line }| {
+            let rule = rule.as_ref();
+            let rule = rule.and_then(|(family, table, handle)| rules.rule(*family, table, *handle));
+            penstock_report::Dropped {
+                reason: reason.to_owned(),
+                place,
+                rule: rule.map(|rule| rule.id.clone()),
+                packets,
+                line: Some(line),
+            }
         });
         let drops = drops.collect();
         let mut flows: Vec<_> = self.flows.into_iter().collect();

@@ -108,7 +108,7 @@ impl<'n> Host<'n> {
                 Action::Wait(nanoseconds) => run.time = run.time.saturating_add(*nanoseconds),
                 Action::Established { reply } => run.established = Some(*reply),
                 Action::Packet { source, text } => {
-                    let entering = described(source, text, self.setup, self.names, run.time);
+                    let entering = described(source, text, self.setup.net(), self.names, run.time);
                     let entering = entering.map_err(wrong)?;
                     let passed = run.send(step, &entering, told).map_err(wrong)?;
                     if !seen(step, passed) {

@@ -5,16 +5,20 @@
 //! | file | is |
 //! | --- | --- |
 //! | `snapshot` | what is there at a moment, and what passed between two |
-//! | `terminal` | keys and the screen |
+//! | `history` | rates of the last minutes |
+//! | `screen` | what is chosen of it, and what keys do |
+//! | `drawing` | the widgets of the screen |
 
+mod drawing;
+mod history;
+mod screen;
 mod snapshot;
-mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lexopt::Arg::{Long, Short};
 use penstock_daemon::control::protocol::{Message, Show};
@@ -24,8 +28,8 @@ use penstock_system::words;
 
 use crate::dataplane::connect;
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
+use screen::Screen;
 use snapshot::{Row, Snapshot, View};
-use terminal::Terminal;
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
@@ -47,9 +51,8 @@ const OPTIONS: &[Opt] = &[
 fn usage() -> String {
     let mut out = String::from(
         "Usage: penstock top [OPTIONS]\n\n\
-         Shows rates of the dataplane of this network namespace. Keys: 1 to 4 or Tab for ports, rules, flows and\n\
-         drops; s for the next column to sort by; j and k, or space, to go down and up; p to pause; q to quit.\n\
-         Without a terminal it prints one page.\n\n",
+         Shows rates of the dataplane of this network namespace: ports, rules, flows and connections, drops.\n\
+         `?` shows the keys. Without a terminal it prints one page.\n\n",
     );
     out.push_str(&usage_lines(OPTIONS, 20));
     out
@@ -153,8 +156,8 @@ fn run(options: &Options) -> Result<(), Failed> {
         let views = options.view.map_or(View::ALL.to_vec(), |view| vec![view]);
         let mut out = io::stdout().lock();
         for (i, view) in views.into_iter().enumerate() {
-            let page = Page { view, column: 0, first: 0, paused: false };
-            for line in page.lines(&before, &now, usize::MAX).into_iter().skip(usize::from(i > 0)) {
+            let lines = page(view, &before, &now);
+            for line in lines.into_iter().skip(usize::from(i > 0)) {
                 // A reader that has seen enough is no error.
                 if writeln!(out, "{line}").is_err() {
                     return Ok(());
@@ -163,47 +166,27 @@ fn run(options: &Options) -> Result<(), Failed> {
         }
         return Ok(());
     }
-    Screen { before, now, page: Page::new(options.view.unwrap_or(View::Ports)) }.run(options)
+    let is_live = options.read.is_none();
+    let screen = Screen::new(before, now, options.view.unwrap_or(View::Ports));
+    screen.run(options.interval, is_live, &mut look)
 }
 
-/// What of it is seen.
-struct Page {
-    view: View,
-    /// Sorted by that.
-    column: usize,
-    /// Rows above the first one that is seen.
-    first: usize,
-    paused: bool,
-}
-
-impl Page {
-    fn new(view: View) -> Self {
-        Page { view, column: 0, first: 0, paused: false }
+/// A view in lines, sorted by its first column.
+fn page(view: View, before: &Snapshot, now: &Snapshot) -> Vec<String> {
+    let columns = view.columns().iter().enumerate().map(|(i, (name, _))| match i {
+        0 => format!("{:>12}", format!("*{name}")),
+        _ => format!("{name:>12}"),
+    });
+    let head: String = columns.collect();
+    let mut out = vec![format!("penstock: {}", now.headline(before)), String::new()];
+    out.push(format!("{head}{:>12}  {}", "packets", view.name()));
+    for Row { name, rates, totals } in now.rows(before, view, 0) {
+        let mut line: String = rates.iter().map(|rate| format!("{:>12}", scaled(*rate))).collect();
+        let packets: f64 = totals.iter().step_by(2).sum();
+        line.push_str(&format!("{:>12}  {name}", scaled(packets)));
+        out.push(line);
     }
-
-    /// At most so many lines.
-    fn lines(&self, before: &Snapshot, now: &Snapshot, most: usize) -> Vec<String> {
-        let columns = self.view.columns();
-        let paused = if self.paused { " (paused)" } else { "" };
-        let mut head = String::new();
-        for (i, (name, _)) in columns.iter().enumerate() {
-            let name = if i == self.column { format!("*{name}") } else { (*name).to_owned() };
-            head.push_str(&format!("{name:>12}"));
-        }
-        let mut out = vec![format!("penstock: {}{paused}", now.headline(before)), String::new()];
-        out.push(format!("{head}{:>12}  {}", "packets", self.view.name()));
-        let rows = now.rows(before, self.view, self.column);
-        for Row { name, rates, totals } in
-            rows.iter().skip(self.first).take(most.saturating_sub(out.len()))
-        {
-            let mut line: String =
-                rates.iter().map(|rate| format!("{:>12}", scaled(*rate))).collect();
-            let packets: f64 = totals.iter().step_by(2).sum();
-            line.push_str(&format!("{:>12}  {name}", scaled(packets)));
-            out.push(line);
-        }
-        out
-    }
+    out
 }
 
 /// A number in four digits or less, with a prefix.
@@ -216,62 +199,6 @@ fn scaled(number: f64) -> String {
     }
     let digits = if prefix == 0 || number >= 100.0 { 0 } else { 1 };
     format!("{number:.digits$}{}", PREFIXES[prefix])
-}
-
-/// The full screen.
-struct Screen {
-    before: Snapshot,
-    now: Snapshot,
-    page: Page,
-}
-
-impl Screen {
-    fn run(mut self, options: &Options) -> Result<(), Failed> {
-        let terminal = Terminal::new()?;
-        let mut next = Instant::now() + options.interval;
-        loop {
-            let (rows, _) = terminal.size();
-            terminal.show(&self.page.lines(&self.before, &self.now, rows))?;
-            if let Some(key) = terminal.key(next.saturating_duration_since(Instant::now()))?
-                && !self.take(key)
-            {
-                return Ok(());
-            }
-            if Instant::now() >= next {
-                next = Instant::now() + options.interval;
-                if options.read.is_none() && !self.page.paused {
-                    self.before = std::mem::replace(&mut self.now, look()?);
-                }
-            }
-        }
-    }
-
-    /// Does what a key says; `false` for the end.
-    fn take(&mut self, key: u8) -> bool {
-        const END: u8 = 3;
-        let page = &mut self.page;
-        match key {
-            b'q' | END | 0 => return false,
-            b'1'..=b'4' => {
-                self.page =
-                    Page { paused: page.paused, ..Page::new(View::ALL[usize::from(key - b'1')]) }
-            }
-            b'\t' => {
-                let next = View::ALL[(page.view as usize + 1) % View::ALL.len()];
-                self.page = Page { paused: page.paused, ..Page::new(next) };
-            }
-            b's' => page.column = (page.column + 1) % page.view.columns().len(),
-            b'p' => page.paused ^= true,
-            b'j' | b' ' => {
-                let rows = self.now.rows(&self.before, page.view, page.column).len();
-                page.first =
-                    (page.first + if key == b' ' { 10 } else { 1 }).min(rows.saturating_sub(1));
-            }
-            b'k' => page.first = page.first.saturating_sub(1),
-            _ => {}
-        }
-        true
-    }
 }
 
 #[cfg(test)]
@@ -290,22 +217,6 @@ mod tests {
             (1e15, "1000T"),
         ] {
             assert_eq!(scaled(number), expected);
-        }
-    }
-
-    #[test]
-    fn keys_switch_views_sort_and_quit() {
-        let page = Page::new(View::Ports);
-        let mut screen = Screen { before: Snapshot::default(), now: Snapshot::default(), page };
-        assert!(screen.take(b'2') && screen.page.view == View::Rules);
-        assert!(screen.take(b's') && screen.page.column == 1);
-        assert!(screen.take(b's') && screen.page.column == 0);
-        assert!(screen.take(b'\t') && screen.page.view == View::Flows);
-        assert!(screen.take(b'p') && screen.page.paused);
-        assert!(screen.take(b'1') && screen.page.paused && screen.page.view == View::Ports);
-        assert!(screen.take(b'k') && screen.page.first == 0 && screen.take(b'x'));
-        for key in [b'q', 3, 0] {
-            assert!(!screen.take(key));
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct Snapshot {
 }
 
 /// What a page is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum View {
     /// Ports, both sides.
     Ports,
@@ -165,6 +165,16 @@ impl Snapshot {
         format!(
             "generation {generation}, {connections} connections, {flows} flows; rates over {seconds:.1} s"
         )
+    }
+
+    /// What passed per second since a moment before, in packets: received by ports from wires, and
+    /// dropped.
+    pub fn pace(&self, before: &Snapshot) -> [f64; 2] {
+        let received = self.rows(before, View::Ports, 0);
+        // Each port has another row for the host's side of it.
+        let received = received.iter().filter(|row| !row.name.ends_with(" host"));
+        let dropped = self.rows(before, View::Drops, 0);
+        [received.map(|row| row.rates[0]).sum(), dropped.iter().map(|row| row.rates[0]).sum()]
     }
 
     /// The rows of a view, with what passed since a moment before; those with the highest rate in a

@@ -11,6 +11,7 @@ use crate::options::{Opt, Values, flag, long, usage_lines};
 use crate::setup::{self, Setup, once, sentence};
 
 use super::outcome::Fate;
+use super::pretended::Pretended;
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (setup::TITLE, setup::OPTIONS)];
@@ -20,6 +21,17 @@ const OPTIONS: &[Opt] = &[
         .takes("[DEV=]FILE...", Values::Any),
     long("as-is", "all frames arrive as they are, as for `penstock run`"),
     long("frame", "number of the frame to trace; the first is 1").takes("N", Values::Any),
+    long(
+        "live",
+        "take the rules of the running dataplane, and the network of this namespace: the packet is traced\n\
+         beside the dataplane, and changes nothing there",
+    ),
+    long(
+        "ct",
+        "pretend that the packet belongs to a connection that is: established (its original direction),\n\
+         reply (established, the other direction), or related (its first packet)",
+    )
+    .takes("STATE", Values::OneOf(&["established", "reply", "related"])),
     long(
         "expect",
         "exit with 1 if the packet ends otherwise: accept (it is sent or delivered) or drop",
@@ -32,6 +44,7 @@ const OPTIONS: &[Opt] = &[
 pub fn usage() -> String {
     format!(
         "Usage: penstock trace --net NET --rules RULES DEV MATCH\n\
+         \x20      penstock trace --live DEV MATCH\n\
          \x20      penstock trace [--net NET] --rules RULES --read [DEV=]FILE... --frame N\n\n\
          Sends one packet through a ruleset. Prints each rule that the packet meets, as `nft monitor trace`\n\
          does, and what happens to the packet.\n\n\
@@ -52,6 +65,10 @@ pub struct Asked {
     pub wanted: Wanted,
     /// What is to become of the packet.
     pub expected: Option<Fate>,
+    /// Rules and network are those of the running dataplane.
+    pub live: bool,
+    /// The connection that the packet is said to belong to.
+    pub pretended: Option<Pretended>,
 }
 
 /// Which packet.
@@ -75,7 +92,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Asked, String> {
     let mut parser = lexopt::Parser::from_args(args);
     let mut setup = Setup::default();
     let (mut captures, mut frame, mut words) = (Captures::default(), None, Vec::new());
-    let mut expected = None;
+    let (mut expected, mut live, mut pretended) = (None, false, None);
     while let Some(arg) = parser.next().map_err(sentence)? {
         let name = match arg {
             Long(name) => name.to_owned(),
@@ -97,6 +114,15 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Asked, String> {
                     captures.reads.push(Read::parse(&value)?);
                 }
             }
+            "live" => live = true,
+            "ct" => {
+                let value = parser.value().map_err(sentence)?;
+                let state = value.to_str().and_then(Pretended::of).ok_or_else(|| {
+                    let value = value.display();
+                    format!("--ct takes established, reply or related, not `{value}`")
+                })?;
+                once(&mut pretended, "--ct", state)?;
+            }
             "as-is" => captures.as_is = true,
             "frame" => {
                 let value = parser.value().map_err(sentence)?;
@@ -117,11 +143,19 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Asked, String> {
                 };
                 once(&mut expected, "--expect", fate)?;
             }
-            "help" => return Ok(Asked { setup, wanted: Wanted::Help, expected }),
+            "help" => {
+                return Ok(Asked { setup, wanted: Wanted::Help, expected, live, pretended });
+            }
             _ => return Err(format!("invalid option '--{name}'")),
         }
     }
+    if live {
+        setup.take_live()?;
+    }
     setup.check(&captures)?;
+    if pretended.is_some() && !captures.reads.is_empty() {
+        return Err("--ct is for a packet that is described; frames of captures have theirs".into());
+    }
     let wanted = match (captures.reads.is_empty(), frame, words.split_first()) {
         (true, None, Some((source, [first, rest @ ..]))) => {
             let source =
@@ -137,7 +171,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Asked, String> {
         (false, None, None) => return Err("--frame is missing".to_owned()),
         (true, Some(_), None) => return Err("--read is missing".to_owned()),
     };
-    Ok(Asked { setup, wanted, expected })
+    Ok(Asked { setup, wanted, expected, live, pretended })
 }
 
 #[cfg(test)]
@@ -157,6 +191,15 @@ mod tests {
             ("--net n --rules r --frame 3 lan tcp", "unexpected argument `lan`"),
             ("--net n --rules r host: tcp", "`host:` is not a device"),
             ("--expect deny", "--expect takes accept or drop, not `deny`"),
+            (
+                "--live --net n lan tcp",
+                "--live has the network and the rules: no --net, --rules or --state",
+            ),
+            ("--ct new", "--ct takes established, reply or related, not `new`"),
+            (
+                "--live --ct reply --read a=b --frame 1",
+                "--ct is for a packet that is described; frames of captures have theirs",
+            ),
             ("--speed", "invalid option '--speed'"),
         ] {
             let parsed = parse(line.split_whitespace().map(OsString::from));

@@ -4,12 +4,15 @@
 
 mod against;
 mod bpf;
+mod documented;
+mod installing;
 mod learn;
 mod place;
 mod queue;
 mod report;
 mod rule_names;
 mod rule_tests;
+mod web;
 mod wrong_files;
 
 use std::path::{Path, PathBuf};

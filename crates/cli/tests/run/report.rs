@@ -119,14 +119,16 @@ fn drawings_have_all_chains_and_jumps() {
     assert_eq!(svg.matches("class=\"call goto\"").count(), 1, "a goto");
 }
 
-/// The page after a browser has read it.
-fn in_browser(file: &Path, profile: &Path) -> Option<String> {
+/// The page at an address after a browser has read it, and scripts on it have had five seconds.
+/// `None` if there is no browser.
+pub fn in_browser(address: &str, profile: &Path) -> Option<String> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let out = names.into_iter().find_map(|name| {
         Command::new(name)
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+            .arg("--virtual-time-budget=5000")
             .arg(format!("--user-data-dir={}", profile.display()))
-            .arg(format!("file://{}", file.display()))
+            .arg(address)
             .output()
             .ok()
     })?;
@@ -137,7 +139,8 @@ fn in_browser(file: &Path, profile: &Path) -> Option<String> {
 #[test]
 fn a_browser_shows_the_page_and_runs_nothing_of_it() {
     let (place, page) = reported("report-browser", "");
-    let Some(dom) = in_browser(&place.0.join("page.html"), &place.0.join("profile")) else {
+    let address = format!("file://{}", place.0.join("page.html").display());
+    let Some(dom) = in_browser(&address, &place.0.join("profile")) else {
         eprintln!("skipped: there is no chromium (Debian: chromium)");
         return;
     };

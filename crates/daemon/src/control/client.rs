@@ -6,7 +6,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use penstock_lang::session::Outcome;
@@ -79,6 +79,46 @@ impl Caller for Console {
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
+    lines: StandardInput,
+}
+
+/// Lines of standard input. A thread reads one when it is asked for; one that comes too late is the
+/// next one, and so none is lost.
+#[derive(Debug, Default)]
+struct StandardInput {
+    reader: Option<(Sender<()>, Receiver<io::Result<String>>)>,
+    /// A line was asked for, and has not come.
+    waits: bool,
+}
+
+impl StandardInput {
+    /// The next line, with its end; empty at the end of the input. `None` if none comes in time.
+    fn next(&mut self, time: Option<Duration>) -> Option<io::Result<String>> {
+        let (ask, lines) = self.reader.get_or_insert_with(|| {
+            let (ask, asked) = channel::<()>();
+            let (to, lines) = channel();
+            std::thread::spawn(move || {
+                for () in asked {
+                    let mut line = String::new();
+                    let read = io::stdin().lock().read_line(&mut line);
+                    if to.send(read.map(|_| line)).is_err() {
+                        return;
+                    }
+                }
+            });
+            (ask, lines)
+        });
+        if !std::mem::replace(&mut self.waits, true) {
+            // A reader that is gone is noticed below.
+            let _ = ask.send(());
+        }
+        let line = match time {
+            Some(time) => lines.recv_timeout(time).ok()?,
+            None => lines.recv().ok()?,
+        };
+        self.waits = false;
+        Some(line)
+    }
 }
 
 impl Client {
@@ -98,7 +138,7 @@ impl Client {
     ) -> io::Result<Option<(Client, bool)>> {
         match address::connect(namespace)? {
             Some((stream, all)) if Peer::of(&stream)?.is_trusted() => {
-                Ok(Some((Client { stream }, all)))
+                Ok(Some((Client { stream, lines: StandardInput::default() }, all)))
             }
             Some(_) => Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
@@ -155,6 +195,25 @@ impl Client {
                     return Err(io::Error::other(
                         error.strip_prefix("Error: ").unwrap_or(error).to_owned(),
                     ));
+                }
+                _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer")),
+            }
+        }
+    }
+
+    /// The ruleset in force, as bytes of [`Ruleset::save`](penstock_ruleset::Ruleset::save).
+    ///
+    /// # Errors
+    /// Those of the connection, and what the dataplane refuses.
+    pub fn ruleset(&mut self) -> io::Result<Vec<u8>> {
+        self.say(&Message::Ruleset)?;
+        let (mut bytes, mut error) = (None, String::new());
+        loop {
+            match self.hear()? {
+                Message::Data(data) => bytes = Some(data),
+                Message::Err(text) => error.push_str(text.trim_start_matches("Error: ")),
+                Message::Exit(_) => {
+                    return bytes.ok_or_else(|| io::Error::other(error.trim_end().to_owned()));
                 }
                 _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer")),
             }
@@ -273,44 +332,42 @@ impl Client {
         self.say(&answer.map_or_else(Message::Failed, Message::Data))
     }
 
-    /// Asks the user. No answer is no confirmation.
+    /// Asks the user. No answer is no confirmation: the dataplane takes the change back then. A line
+    /// that comes after that is no answer, and is kept for who reads lines next.
     fn confirm(&mut self, time: Duration) -> io::Result<()> {
         err!("The change is in force. Type \"yes\" within {} s to keep it: ", time.as_secs());
-        let (to, said) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            let _ = io::stdin().lock().read_line(&mut line);
-            let _ = to.send(line);
-        });
-        match self.wait_for(&said, time)? {
-            Ok(line) if line.trim() == "yes" => write(&mut self.stream, &Message::Confirm),
+        match self.wait_for_line(time)? {
+            Some(line) if line.trim() == "yes" => write(&mut self.stream, &Message::Confirm),
             // Without a terminal the end of the input says nothing: another call may confirm.
-            Ok(line) if line.is_empty() && !io::stdin().is_terminal() => {
+            Some(line) if line.is_empty() && !io::stdin().is_terminal() => {
                 errln!("\nNobody is asked; `penstock confirm` keeps it.");
                 Ok(())
             }
-            Ok(_) => write(&mut self.stream, &Message::Line(String::new())),
-            Err(_) => {
-                errln!("\nNot confirmed.");
-                write(&mut self.stream, &Message::Line(String::new()))
+            Some(_) => write(&mut self.stream, &Message::Failed("no".into())),
+            None => {
+                errln!("");
+                Ok(())
             }
         }
     }
 
-    /// Waits for what the user says, as long as the dataplane is there.
-    fn wait_for(
-        &self,
-        said: &Receiver<String>,
-        time: Duration,
-    ) -> io::Result<Result<String, RecvTimeoutError>> {
-        /// How soon a closed connection is noticed.
-        const PULSE: Duration = Duration::from_millis(200);
-        let begun = Instant::now();
+    /// Waits for a line of the user's, as long as the dataplane is there and has nothing to say:
+    /// `None` if the change was confirmed elsewhere, or taken back.
+    fn wait_for_line(&mut self, time: Duration) -> io::Result<Option<String>> {
+        /// How soon a closed connection, or an answer, is noticed.
+        const PULSE: Duration = Duration::from_millis(100);
+        /// How long after its time the dataplane may take a change back.
+        const LATE: Duration = Duration::from_secs(10);
+        let end = Instant::now() + time + LATE;
         loop {
-            let left = time.saturating_sub(begun.elapsed());
-            match said.recv_timeout(left.min(PULSE)) {
-                Err(RecvTimeoutError::Timeout) if left > PULSE => is_there(&self.stream)?,
-                answer => return Ok(answer),
+            match self.lines.next(Some(PULSE)) {
+                Some(line) => return line.map(Some),
+                None => {
+                    is_there(&self.stream)?;
+                    if self.has_said() || Instant::now() >= end {
+                        return Ok(None);
+                    }
+                }
             }
         }
     }
@@ -326,12 +383,17 @@ impl Client {
             if prompt {
                 out!("nft> ");
             }
-            let mut line = String::new();
-            if io::stdin().lock().read_line(&mut line)? == 0 {
+            let Some(mut line) = self.lines.next(None).transpose()? else { return Ok(0) };
+            if line.is_empty() {
                 return Ok(0);
             }
             // A backslash at the end continues a line.
-            while line.ends_with("\\\n") && io::stdin().lock().read_line(&mut line)? > 0 {}
+            while line.ends_with("\\\n")
+                && let Some(more) = self.lines.next(None).transpose()?
+                && !more.is_empty()
+            {
+                line.push_str(&more);
+            }
             let text = line.trim_end_matches('\n');
             if text.trim() == "quit" {
                 return Ok(0);

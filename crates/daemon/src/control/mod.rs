@@ -31,6 +31,7 @@ pub mod exec;
 pub mod netfilter;
 mod peer;
 pub mod protocol;
+mod table_call;
 
 use std::time::Duration;
 
@@ -43,6 +44,8 @@ pub use capture_call::CaptureCall;
 pub use captured::Captured;
 pub(crate) use connection::{Client, ClientFiles, PATIENCE, Telling};
 pub(crate) use peer::Peer;
+pub(crate) use table_call::kinds;
+pub use table_call::{ConnectionTable, TableAction, TableCall};
 
 /// What `penstock nft` asks for, as its command line says it.
 #[derive(Clone, Debug)]

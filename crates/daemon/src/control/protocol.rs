@@ -30,6 +30,15 @@ pub enum Message {
     Capture(Vec<String>),
     /// The client asks something about BPF programs.
     Bpf(BpfCall),
+    /// Something is wanted of the ports: `add` and, for each, device, name and driver; `del` and
+    /// names; `list`, and `json` for JSON.
+    Port(Vec<String>),
+    /// The client requests the ruleset in force: [`Ruleset::save`](penstock_ruleset::Ruleset::save).
+    Ruleset,
+    /// The client calls `conntrack` with these arguments.
+    Conntrack(Vec<String>),
+    /// The client calls `flows` with these arguments.
+    Flows(Vec<String>),
     /// The client has netfilter sockets.
     Netfilter,
     /// The groups that netfilter sockets of the client are members of, group 1 in the lowest bit.
@@ -130,6 +139,10 @@ impl Message {
             Message::Confirm => (b'c', vec![]),
             Message::Capture(words) => (b'p', list(words)),
             Message::Bpf(call) => (b'B', call.bytes()),
+            Message::Port(words) => (b'P', list(words)),
+            Message::Ruleset => (b'U', vec![]),
+            Message::Conntrack(words) => (b'T', list(words)),
+            Message::Flows(words) => (b'F', list(words)),
             Message::Frames(bytes) => (b'k', bytes.clone()),
             Message::Lost(count) => (b'm', count.to_le_bytes().to_vec()),
             Message::Netfilter => (b'N', vec![]),
@@ -167,6 +180,10 @@ impl Message {
             b'c' => Message::Confirm,
             b'p' => Message::Capture(words(&bytes)),
             b'B' => Message::Bpf(BpfCall::of(&bytes).ok_or_else(wrong)?),
+            b'P' => Message::Port(words(&bytes)),
+            b'U' => Message::Ruleset,
+            b'T' => Message::Conntrack(words(&bytes)),
+            b'F' => Message::Flows(words(&bytes)),
             b'k' => Message::Frames(bytes),
             b'm' => Message::Lost(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
             b'N' => Message::Netfilter,
@@ -246,6 +263,10 @@ mod tests {
             Message::Down,
             Message::Confirm,
             Message::Capture(vec!["inet".into(), String::new(), text()]),
+            Message::Port(vec!["del".into(), text()]),
+            Message::Ruleset,
+            Message::Conntrack(vec!["-s".into(), text()]),
+            Message::Flows(vec![]),
             Message::Frames(vec![0, 255, 3]),
             Message::Lost(1 << 40),
             Message::Netfilter,

@@ -19,12 +19,12 @@ use penstock_wire::checksum::Crc32c;
 use serde::{Deserialize, Serialize};
 
 use crate::config::OnDeath;
-use crate::devices::takeover::Taken;
+use crate::devices::takeover::{Taken, WrittenPort};
 use crate::log;
 use crate::rundir::{self, RunDir};
 
 const MAGIC: &[u8] = b"\x7fpenstock-ports\0";
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// What is taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,11 +33,8 @@ pub(crate) struct Record {
     pub(crate) on_death: OnDeath,
     /// When it was written: seconds since the machine was started.
     pub(crate) written: u64,
-    /// They are being taken or returned: their configuration is in transit, and belongs where this
-    /// record says.
-    pub(crate) moving: bool,
-    /// The ports, and what their TAPs have.
-    pub(crate) ports: Vec<(Taken, Kept)>,
+    /// The ports, and what they have.
+    pub(crate) ports: Vec<WrittenPort>,
 }
 
 /// Seconds since boot, including those asleep: lifetimes of addresses continue during sleep.
@@ -112,14 +109,14 @@ pub(crate) fn remove() {
     }
 }
 
-/// When a record is written.
+/// When a port is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Before devices are taken: they still have their configuration.
+    /// Before the device is taken: it still has its configuration.
     Before,
-    /// While they are taken: their TAPs have it.
+    /// While it is taken: its TAP has it.
     During,
-    /// When they are about to be returned: their TAPs still have it.
+    /// When it is about to be returned: its TAP still has it.
     Ending,
 }
 
@@ -151,28 +148,26 @@ impl Recorder {
     }
 
     /// Writes it now.
-    pub(crate) fn write(
-        &mut self,
-        socket: &mut Socket,
-        state: &State,
-        taken: &[Taken],
-        when: When,
-    ) {
+    pub(crate) fn write(&mut self, socket: &mut Socket, state: &State, ports: &[(&Taken, When)]) {
         /// Part of the time that this may take, and the shortest time from one to the next.
         const SHARE: u32 = 10;
         const PAUSE: Duration = Duration::from_millis(100);
         let begun = Instant::now();
         self.due = None;
-        let has = |t: &Taken| if when == When::Before { t.device } else { t.tap };
-        let indexes: Vec<u32> = taken.iter().map(has).collect();
+        let has = |(t, when): &(&Taken, When)| match when {
+            When::Before => t.device,
+            When::During | When::Ending => t.tap,
+        };
+        let indexes: Vec<u32> = ports.iter().map(has).collect();
         let written = Kept::read(socket, state, &indexes).and_then(|kept| {
-            let kept = taken.iter().zip(kept).map(|(taken, kept)| match taken.end {
+            let written = |((taken, when), kept): (&(&Taken, When), Kept)| WrittenPort {
+                taken: (*taken).clone(),
                 // The neighbour's device keeps what it has; the port is gone.
-                Some(_) => (taken.clone(), Kept::default()),
-                None => (taken.clone(), kept),
-            });
-            let (on_death, moving) = (self.on_death.clone(), when != When::During);
-            Record { on_death, written: seconds(), moving, ports: kept.collect() }.write()
+                kept: if taken.end.is_some() { Kept::default() } else { kept },
+                moving: *when != When::During,
+            };
+            let ports = ports.iter().zip(kept).map(written).collect();
+            Record { on_death: self.on_death.clone(), written: seconds(), ports }.write()
         });
         if let Err(e) = written {
             log(format_args!("what is taken cannot be written down: {e}"));
@@ -190,7 +185,6 @@ mod tests {
         let record = Record {
             on_death: OnDeath::Ruleset("/etc/x.nft".into()),
             written: 7,
-            moving: true,
             ports: Vec::new(),
         };
         let bytes = record.to_bytes().expect("bytes");

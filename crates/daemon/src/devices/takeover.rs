@@ -53,6 +53,17 @@ pub struct Taken {
     pub end: Option<End>,
 }
 
+/// A taken device, and what it had when that was written down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenPort {
+    /// The device.
+    pub taken: Taken,
+    /// What the TAP has, or the device where no TAP is in its place yet.
+    pub kept: Kept,
+    /// It is being taken or returned: its configuration is in transit, and belongs where this says.
+    pub moving: bool,
+}
+
 fn told<T>(what: &str, result: io::Result<T>) -> Result<T, String> {
     result.map_err(|e| format!("{what}: {e}"))
 }
@@ -161,16 +172,16 @@ fn is_name(name: &str) -> bool {
         && !name.contains(wrong)
 }
 
-/// Creates a TAP for a device; [`swap`] puts it in the device's place. `wish` is the index for the
+/// Creates a TAP for a device of the kernel's network as it is; [`swap`] puts it in the device's place. `wish` is the index for the
 /// TAP if no other device has it; `several` requests several queues.
 pub fn prepare(
     socket: &mut Socket,
+    state: &State,
     port: &PortConfig,
     wish: Option<u32>,
     several: bool,
 ) -> Result<(Taken, Tap), String> {
     let (device, name) = (port.device.as_str(), port.name.as_str());
-    let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let found = state.device(device).ok_or_else(|| format!("Cannot find device \"{device}\""))?;
     let link = &found.link;
     if !found.ethernet || link.is_loopback() {
@@ -207,7 +218,7 @@ pub fn prepare(
     if end.is_none() {
         isolated.extend(is_isolated(&found).then(|| name.to_owned()));
         let vlans =
-            state.devices().iter().filter(|d| stands_on(&state, d, link.index)).filter(is_isolated);
+            state.devices().iter().filter(|d| stands_on(state, d, link.index)).filter(is_isolated);
         isolated.extend(vlans.map(|d| d.link.name.to_string()));
     }
     // The kernel finds a number.
@@ -243,12 +254,11 @@ pub fn prepare(
 }
 
 /// Puts the TAP in the place of the device, or next to it, where that is a neighbour's.
-pub fn swap(socket: &mut Socket, taken: &Taken) -> Result<(), String> {
+pub fn swap(socket: &mut Socket, state: &State, taken: &Taken) -> Result<(), String> {
     if taken.end.is_some() {
         told(&taken.name, rename(socket, taken.tap, &taken.name))?;
         return told(&taken.name, change(socket, taken.tap, &[Change::Up(true)]));
     }
-    let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let found = state.devices().iter().find(|d| d.link.index == taken.device);
     let found = found.ok_or_else(|| format!("{}: the device is gone", taken.before))?;
     let standing =
@@ -391,16 +401,11 @@ pub fn give_back(socket: &mut Socket, taken: &Taken) -> Result<bool, String> {
 }
 
 /// Returns devices, with the configuration of their TAPs, or that of `seconds` ago if a TAP is gone
-/// or if devices are `moving`. Reports what could not be returned.
-pub fn restore(
-    socket: &mut Socket,
-    all: &[(Taken, Kept)],
-    seconds: u32,
-    moving: bool,
-) -> Vec<String> {
+/// or if a device was moving. Reports what could not be returned.
+pub fn restore(socket: &mut Socket, all: &[WrittenPort], seconds: u32) -> Vec<String> {
     let mut refused: Vec<String> = Vec::new();
     let mut gone = Vec::new();
-    for (taken, kept) in all {
+    for WrittenPort { taken, kept, moving } in all {
         // A TAP may disappear at any time, with the last process that holds it.
         match again(|| give_back(socket, taken)) {
             Ok(true) if !moving || taken.end.is_some() => {}
@@ -409,7 +414,7 @@ pub fn restore(
         }
     }
     let is_isolated =
-        |name: &str| all.iter().any(|(taken, _)| taken.isolated.iter().any(|n| n == name));
+        |name: &str| all.iter().any(|port| port.taken.isolated.iter().any(|n| n == name));
     match Kept::restore(socket, &gone, seconds, &is_isolated) {
         Ok(more) => refused.extend(more.into_iter().map(|e| format!("could not return {e}"))),
         Err(e) => refused.push(format!("the kernel's network: {e}")),

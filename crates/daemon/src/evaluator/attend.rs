@@ -18,8 +18,8 @@ use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Ruleset, received};
 
 use super::Evaluator;
-use super::channel::Channel;
 use super::protocol::{Answer, Ask, Call, QUESTION, Task};
+use crate::channel::Channel;
 use crate::connections::Tables;
 use crate::control::{PATIENCE, Rights};
 use crate::now;

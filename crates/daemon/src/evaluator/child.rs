@@ -23,7 +23,6 @@ use penstock_ruleset::reset::Reset;
 use penstock_ruleset::{Change, Errno, Ruleset, received};
 use penstock_system::SystemNames;
 
-use super::channel::Channel;
 use super::files::Remembered;
 use super::kept::Kept;
 use super::mirror::Mirror;
@@ -31,6 +30,7 @@ use super::names::ChildNames;
 use super::protocol::{ANSWER, Answer, Ask, Call, Task};
 use super::recorder::{Delivery, Recorder};
 use super::sandbox;
+use crate::channel::Channel;
 use crate::config::Config;
 use crate::control::protocol::Message;
 use crate::control::{CaptureCall, Client, ClientFiles, NftCall, PATIENCE, Rights, Source};
@@ -311,8 +311,11 @@ impl Child<'_> {
         self.client.say(&Message::Exit(0))?;
         loop {
             while !self.client.has_said(PATIENCE)? {}
-            let Message::Line(text) = self.client.hear(PATIENCE)? else {
-                return Err(io::ErrorKind::InvalidData.into());
+            let text = match self.client.hear(PATIENCE)? {
+                Message::Line(text) => text,
+                // The answer to a question that was settled in the meantime.
+                Message::Confirm | Message::Failed(_) => continue,
+                _ => return Err(io::ErrorKind::InvalidData.into()),
             };
             self.update(false)?;
             let status = self.text(talk, Origin::CommandLine, text, confirm)?;

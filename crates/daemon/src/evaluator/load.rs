@@ -30,7 +30,7 @@ pub(crate) fn load(
 
 /// Evaluates the file as it will be when the ports are there.
 pub(crate) fn check(evaluator: &Evaluator, config: &Config, path: &Path) -> Result<(), String> {
-    let ports = config.ports.iter().map(|port| port.name.clone()).collect();
+    let ports = config.ports.named.iter().map(|port| port.name.clone()).collect();
     run(evaluator, None, config, path, Some(ports))
 }
 

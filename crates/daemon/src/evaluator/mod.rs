@@ -35,11 +35,10 @@
 //! | `verdicts` | what such a client asks about packets |
 //! | [`attend`] | the dataplane's side of a child |
 //! | [`load`] | the dataplane's own files |
-//! | [`channel`], [`protocol`] | what is said, and how |
+//! | [`protocol`] | what is said |
 
 mod attend;
 mod attend_netfilter;
-mod channel;
 mod child;
 mod files;
 mod kept;
@@ -64,10 +63,10 @@ pub(crate) use attend::{Attendance, End};
 pub(crate) use load::{check, load};
 pub(crate) use protocol::{Call, Task};
 
+use crate::channel::Channel;
 use crate::config::Config;
 use crate::control::PATIENCE;
 use crate::rules::Rules;
-use channel::Channel;
 use protocol::{Answer, Order, QUESTION, Unknowing};
 
 /// The dataplane's end of the channel to the evaluator.

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use penstock_lang::names::Names;
 use penstock_system::SystemNames;
 
-use super::channel::Channel;
 use super::protocol::{ANSWER, Answer, Ask};
+use crate::channel::Channel;
 use crate::control::Client;
 use crate::control::protocol::Message;
 

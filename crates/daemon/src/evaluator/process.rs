@@ -10,10 +10,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use super::channel::Channel;
 use super::mirror::Mirror;
 use super::protocol::{ANSWER, Ask, Order, Unknowing};
 use super::{child, sandbox};
+use crate::channel::Channel;
 use crate::config::Config;
 use crate::log;
 use crate::rules::Update;

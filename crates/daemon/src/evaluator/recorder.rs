@@ -9,8 +9,8 @@ use penstock_lang::session::remote::Changes;
 use penstock_ruleset::model::Generation;
 use penstock_ruleset::{Change, received};
 
-use super::channel::Channel;
 use super::protocol::Ask;
+use crate::channel::Channel;
 
 /// Bytes of changes that are sent at once.
 const TOGETHER: usize = 60 << 10;

@@ -32,7 +32,7 @@ impl Heartbeat {
     /// There is no thread to be had.
     pub(crate) fn begin(
         workers: Arc<Workers>,
-        mut handle: GuardianHandle,
+        handle: GuardianHandle,
         patience: Duration,
     ) -> io::Result<Heartbeat> {
         let (stop, stopped) = channel();

@@ -11,45 +11,53 @@ pub(crate) mod heartbeat;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::TcpListener;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_io::device::Tap;
 use penstock_netlink::Socket;
+use serde::{Deserialize, Serialize};
 
+use crate::channel::Channel;
 use crate::config::OnDeath;
 use crate::devices::on_death::{self, closed_devices, how_to_open};
 use crate::devices::record::{self, Record};
-use crate::devices::takeover::{Taken, restore};
+use crate::devices::takeover::{Taken, WrittenPort, restore};
 use crate::seccomp::{self, Thread};
 use crate::{control, log, namespace_lock, rights};
 
-/// Sent when all devices are already returned.
-const DONE: u8 = b'd';
-/// Said when a device has come back, with the number of its port and its index, 32 bits each.
-const BACK: u8 = b'b';
-/// Sent while packets are processed, with the milliseconds until the next beat; 0 for none.
-const BEAT: u8 = b'a';
-/// Bytes of what is said, so that each comes whole.
-const SAID: usize = 9;
+/// What the dataplane says to its guardian.
+#[derive(Debug, Serialize, Deserialize)]
+enum Word {
+    /// All devices are returned.
+    Done,
+    /// Packets are processed, and the next beat comes within so many milliseconds; 0 for no more
+    /// beats.
+    Beat(u32),
+    /// The device of the port with this TAP has this index now.
+    Back { tap: u32, device: u32 },
+    /// Another device is about to be taken. The TAP comes along.
+    Taken(Taken),
+    /// The device in whose place this TAP was is returned.
+    Returned(u32),
+}
 
-/// Our end of the pipe to it.
+/// Bytes of a word at most: names of VLAN devices on a device are the most of it.
+const WORD: usize = 1 << 20;
+/// How long the dataplane waits for a guardian that is held up.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Our end of the channel to it.
 #[derive(Debug)]
 pub struct Guardian {
-    pipe: File,
+    channel: Arc<Channel>,
     /// Its process.
     pub process: i32,
 }
 
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
-    let mut ends = [0; 2];
-    // SAFETY: room for two descriptors, which live through the call.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: two new descriptors without another owner.
-    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
-}
+/// A TAP that is held, so that it stays with all that stands on it.
+type HeldTap = (u32, OwnedFd);
 
 impl Guardian {
     /// Starts it. There must be no other thread yet. It closes its copy of the metrics listener:
@@ -60,29 +68,35 @@ impl Guardian {
         on_death: &OnDeath,
         metrics: Option<&TcpListener>,
     ) -> io::Result<Guardian> {
-        let (read, write) = pipe()?;
-        // The dataplane does not wait for a guardian that is held up. SAFETY: no pointers.
-        unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        let (theirs, ours) = Channel::pair(PATIENCE)?;
+        let held = taken.iter().zip(taps);
+        let held = held.map(|(taken, tap)| Ok((taken.tap, tap.try_clone()?.into_fd())));
+        let held: Vec<HeldTap> = held.collect::<io::Result<_>>()?;
         // SAFETY: this is the only thread, so that the child may continue like any process.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
-                drop(write);
+                drop(ours);
                 if let Some(listener) = metrics {
                     // SAFETY: a descriptor of this process, which does not use it from here on.
                     unsafe { libc::close(listener.as_raw_fd()) };
                 }
-                watch(File::from(read), taken, taps, on_death);
+                // A TAP that is returned has to disappear: one descriptor of each is kept.
+                for tap in taps {
+                    // SAFETY: as above.
+                    unsafe { libc::close(tap.as_fd().as_raw_fd()) };
+                }
+                watch(&theirs, taken, held, on_death);
                 // SAFETY: ends the child without running what the parent has registered.
                 unsafe { libc::_exit(0) }
             }
-            process => Ok(Guardian { pipe: write.into(), process }),
+            process => Ok(Guardian { channel: Arc::new(ours), process }),
         }
     }
 
-    /// Another end of the pipe, for threads that see devices come back.
-    pub fn handle(&self) -> io::Result<GuardianHandle> {
-        self.pipe.try_clone().map(GuardianHandle)
+    /// Something to tell it by, for other threads.
+    pub fn handle(&self) -> GuardianHandle {
+        GuardianHandle(self.channel.clone())
     }
 
     /// Whether it has ended.
@@ -92,37 +106,42 @@ impl Guardian {
     }
 
     /// All devices are returned: ends the guardian.
-    pub fn dismiss(mut self) {
-        let mut said = [0; SAID];
-        said[0] = DONE;
-        let _ = self.pipe.write_all(&said);
-        drop(self.pipe);
+    pub fn dismiss(self) {
+        self.handle().say(&Word::Done, None);
         // SAFETY: waits for a child of ours; no pointer is given.
         unsafe { libc::waitpid(self.process, std::ptr::null_mut(), 0) };
     }
 }
 
-/// Tells the guardian what it has to know.
-#[derive(Debug)]
-pub struct GuardianHandle(File);
+/// Tells the guardian what it has to know. Without a guardian nothing is told.
+#[derive(Clone, Debug)]
+pub struct GuardianHandle(Arc<Channel>);
 
 impl GuardianHandle {
-    fn say(&mut self, what: u8, one: u32, two: u32) {
-        let mut said = [what; SAID];
-        said[1..5].copy_from_slice(&one.to_ne_bytes());
-        said[5..].copy_from_slice(&two.to_ne_bytes());
+    fn say(&self, word: &Word, tap: Option<&Tap>) {
+        let fds: Vec<_> = tap.iter().map(|tap| tap.as_fd()).collect();
         // Without a guardian there is no receiver.
-        let _ = self.0.write_all(&said);
+        let _ = self.0.say_with(word, &fds);
     }
 
-    /// The device of the port with this number has another index now.
-    pub fn tell(&mut self, port: usize, device: u32) {
-        self.say(BACK, port as u32, device);
+    /// The device of the port with this TAP has another index now.
+    pub fn back(&self, tap: u32, device: u32) {
+        self.say(&Word::Back { tap, device }, None);
+    }
+
+    /// A device is about to be taken.
+    pub fn taken(&self, taken: &Taken, tap: &Tap) {
+        self.say(&Word::Taken(taken.clone()), Some(tap));
+    }
+
+    /// The device in whose place this TAP was is returned.
+    pub fn returned(&self, tap: u32) {
+        self.say(&Word::Returned(tap), None);
     }
 
     /// Packets are processed, and the next beat comes within this time; zero ends the beats.
-    pub fn beat(&mut self, patience: Duration) {
-        self.say(BEAT, patience.as_millis().min(u32::MAX.into()) as u32, 0);
+    pub fn beat(&self, patience: Duration) {
+        self.say(&Word::Beat(patience.as_millis().min(u32::MAX.into()) as u32), None);
     }
 }
 
@@ -131,8 +150,8 @@ impl GuardianHandle {
 struct Loader(File);
 
 impl Loader {
-    /// Starts it. There must be no other thread.
-    fn start(on_death: &OnDeath) -> io::Result<Option<Loader>> {
+    /// Starts it. There must be no other thread. It does not keep the TAPs.
+    fn start(on_death: &OnDeath, held: &[HeldTap]) -> io::Result<Option<Loader>> {
         let OnDeath::Ruleset(file) = on_death else { return Ok(None) };
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         // SAFETY: this is the only thread, so that the child may continue like any process.
@@ -140,6 +159,10 @@ impl Loader {
             -1 => Err(io::Error::last_os_error()),
             0 => {
                 drop(ours);
+                for (_, tap) in held {
+                    // SAFETY: a descriptor of this process, which does not use it.
+                    unsafe { libc::close(tap.as_fd().as_raw_fd()) };
+                }
                 let mut theirs = File::from(OwnedFd::from(theirs));
                 let mut word = [0];
                 if theirs.read_exact(&mut word).is_ok() {
@@ -187,7 +210,7 @@ fn is_readable(file: &File, patience: Option<Duration>) -> bool {
 }
 
 /// Kills a dataplane that has stopped to beat, and waits until it is gone.
-fn end(dataplane: i32, pipe: &mut File) {
+fn end(dataplane: i32, channel: &Channel) {
     /// How long kernel work may delay the end of a process. The process itself does nothing during
     /// that time.
     const PATIENCE: Duration = Duration::from_secs(5);
@@ -198,44 +221,54 @@ fn end(dataplane: i32, pipe: &mut File) {
         }
     }
     let until = Instant::now() + PATIENCE;
-    let mut said = [0; SAID];
-    while is_readable(pipe, Some(until.saturating_duration_since(Instant::now()))) {
-        if pipe.read_exact(&mut said).is_err() {
-            return;
-        }
-    }
+    let left = || until.saturating_duration_since(Instant::now());
+    while let Ok(Some(_)) = channel.receive(WORD, Some(left())) {}
 }
 
 /// Listens until the dataplane is gone. `false` if all devices are already returned.
-fn listen(dataplane: i32, pipe: &mut File, taken: &mut [Taken]) -> bool {
-    let mut said = [0; SAID];
+fn listen(
+    dataplane: i32,
+    channel: &Channel,
+    taken: &mut Vec<Taken>,
+    held: &mut Vec<HeldTap>,
+) -> bool {
     let mut patience = None;
     loop {
-        if !is_readable(pipe, patience) {
-            log("the dataplane is not heard any more: ending it (--hang-time)");
-            end(dataplane, pipe);
-            return true;
-        }
-        // Nothing more comes from a process that is dead.
-        if pipe.read_exact(&mut said).is_err() {
-            return true;
-        }
-        let [what, a0, a1, a2, a3, b0, b1, b2, b3] = said;
-        let (one, two) =
-            (u32::from_ne_bytes([a0, a1, a2, a3]), u32::from_ne_bytes([b0, b1, b2, b3]));
-        match what {
-            DONE => return false,
-            BEAT => patience = (one > 0).then(|| Duration::from_millis(one.into())),
-            _ => {
-                if let Some(taken) = taken.get_mut(one as usize) {
-                    taken.device = two;
+        let (bytes, fds) = match channel.receive(WORD, patience) {
+            Ok(Some(word)) => word,
+            // Nothing more comes from a process that is dead.
+            Ok(None) => return true,
+            Err(e) if e.kind() == io::ErrorKind::TimedOut => {
+                log("the dataplane is not heard any more: ending it (--hang-time)");
+                end(dataplane, channel);
+                return true;
+            }
+            Err(_) => return true,
+        };
+        match postcard::from_bytes(&bytes) {
+            Ok(Word::Done) => return false,
+            Ok(Word::Beat(next)) => {
+                patience = (next > 0).then(|| Duration::from_millis(next.into()));
+            }
+            Ok(Word::Back { tap, device }) => {
+                if let Some(taken) = taken.iter_mut().find(|taken| taken.tap == tap) {
+                    taken.device = device;
                 }
             }
+            Ok(Word::Taken(new)) => {
+                held.extend(fds.into_iter().map(|fd| (new.tap, fd)));
+                taken.push(new);
+            }
+            Ok(Word::Returned(tap)) => {
+                taken.retain(|taken| taken.tap != tap);
+                held.retain(|(held, _)| *held != tap);
+            }
+            Err(_) => {}
         }
     }
 }
 
-fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap], on_death: &OnDeath) {
+fn watch(channel: &Channel, taken: &[Taken], mut held: Vec<HeldTap>, on_death: &OnDeath) {
     // SAFETY: no pointers.
     let dataplane = unsafe { libc::getppid() };
     // SAFETY: no pointers but a terminated string; a separate session keeps the terminal's signals
@@ -257,13 +290,13 @@ fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap], on_death: &OnDeath) {
     if let Err(e) = rights::keep_only_needed() {
         log(format_args!("the guardian keeps its capabilities: {e}"));
     }
-    let loader = Loader::start(on_death).unwrap_or_else(|e| {
+    let loader = Loader::start(on_death, &held).unwrap_or_else(|e| {
         log(format_args!("should this process die, its devices stay closed: {e}"));
         None
     });
     seccomp::enter(Thread::Guardian);
     let mut taken = taken.to_vec();
-    if !listen(dataplane, &mut pipe, &mut taken) {
+    if !listen(dataplane, channel, &mut taken, &mut held) {
         return;
     }
     log("the dataplane has died: giving its devices back to the kernel");
@@ -273,12 +306,17 @@ fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap], on_death: &OnDeath) {
         log(e);
         None
     });
-    let kept = |taken: &Taken| {
-        Some(record.as_ref()?.ports.iter().find(|(t, _)| t.name == taken.name)?.1.clone())
+    let written = |taken: &Taken| {
+        let written = record.as_ref()?.ports.iter().find(|port| port.taken.name == taken.name)?;
+        Some((written.kept.clone(), written.moving))
     };
-    let all: Vec<_> = taken.iter().map(|t| (t.clone(), kept(t).unwrap_or_default())).collect();
-    let (age, moving) = record.as_ref().map_or((0, false), |record| (record.age(), record.moving));
-    restore(&mut socket, &all, age, moving).iter().for_each(log);
+    let port = |taken: &Taken| {
+        let (kept, moving) = written(taken).unwrap_or_default();
+        WrittenPort { taken: taken.clone(), kept, moving }
+    };
+    let all: Vec<_> = taken.iter().map(port).collect();
+    let age = record.as_ref().map_or(0, Record::age);
+    restore(&mut socket, &all, age).iter().for_each(log);
     if on_death.closes() {
         let closed = closed_devices(&mut socket);
         if loader.is_some_and(Loader::load) {
@@ -293,5 +331,5 @@ fn watch(mut pipe: File, taken: &[Taken], taps: &[Tap], on_death: &OnDeath) {
     control::remove_sockets();
     namespace_lock::remove();
     // Until here they have kept their devices.
-    taps.iter().for_each(|tap| log(format_args!("{} is the device again", tap.name())));
+    drop(held);
 }

@@ -133,6 +133,13 @@ impl State {
     /// Loads the programs of the generation in force onto changed ports, like
     /// [`State::run_chains`].
     fn rerun_chains(&mut self) -> Option<Vec<(ChainIndex, u32)>> {
+        let wanted = self.load_chains()?;
+        self.run_chains(wanted)
+    }
+
+    /// What the generation in force wants of the ports, loaded; `None` if it has no chains for
+    /// devices.
+    fn load_chains(&mut self) -> Option<Vec<Option<Wanted>>> {
         let State { ports, linked, net, .. } = self;
         if !chains::any(linked) {
             return None;
@@ -147,11 +154,17 @@ impl State {
                 *wanted = None;
             }
         }
-        self.run_chains(wanted)
+        Some(wanted)
     }
 
     /// Puts what is wanted onto the ports. What runs there, if something has changed.
     fn run_chains(&mut self, wanted: Vec<Option<Wanted>>) -> Option<Vec<(ChainIndex, u32)>> {
+        let (running, changed) = self.put_chains(wanted);
+        changed.then_some(running)
+    }
+
+    /// Puts what is wanted onto the ports. What runs there, and whether something has changed.
+    fn put_chains(&mut self, wanted: Vec<Option<Wanted>>) -> (Vec<(ChainIndex, u32)>, bool) {
         let mut running = Vec::new();
         let mut changed = false;
         let wanted = wanted.into_iter().chain(std::iter::repeat_with(|| None));
@@ -163,7 +176,7 @@ impl State {
                 Err(e) => log(format_args!("{}: chains run in software: {e}", port.name)),
             }
         }
-        changed.then_some(running)
+        (running, changed)
     }
 }
 
@@ -199,7 +212,7 @@ impl Offload {
     /// What takes a worker's flows, and the devices of the network that forward them.
     pub(crate) fn offloader(&self) -> std::io::Result<(Offloader, Vec<u32>)> {
         let hardware = Hardware::new(self.flows.clone(), self.ports.clone());
-        let devices = self.lock().ports.iter().map(|p| p.tap).collect();
+        let devices = self.devices();
         let first = || seccomp::enter(Thread::FlowOffload);
         Ok((Offloader::start_with(Box::new(hardware), QUEUE, first)?, devices))
     }
@@ -266,7 +279,10 @@ impl Offload {
         state.linked = linked.clone();
         self.settle_flows(&mut state, linked);
         let wanted = std::mem::take(&mut state.wanted);
-        state.run_chains(wanted)
+        let complete = wanted.len() >= state.ports.len();
+        let running = state.run_chains(wanted);
+        // A port that has come since knows nothing of the generation.
+        if complete { running } else { state.rerun_chains().or(running) }
     }
 
     fn pin(&self, port: &OffloadPort) -> std::io::Result<()> {
@@ -401,6 +417,56 @@ impl Offload {
         drop(state);
         self.refresh();
         running
+    }
+
+    /// A device has become a port. Returns the chains that run on devices then, which has to be
+    /// known before frames come.
+    pub(crate) fn add_port(&self, port: OffloadPort) -> Option<Vec<(ChainIndex, u32)>> {
+        let mut state = self.lock();
+        let State { ports, flows, .. } = &mut *state;
+        ports.push(port);
+        if *flows
+            && let Some(port) = ports.last_mut()
+            && let Err(e) = port.attach_flows(&self.flows).and_then(|()| Ok(self.pin(port)?))
+        {
+            log(format_args!("{}: flows stay in software: {e}", port.name));
+        }
+        let running = state.rerun_chains();
+        drop(state);
+        self.refresh();
+        running
+    }
+
+    /// A port is about to be returned: nothing is left on its device. Returns the chains that run
+    /// on devices then, if others do.
+    pub(crate) fn remove_port(&self, tap: u32) -> Option<Vec<(ChainIndex, u32)>> {
+        self.ports.set(tap, None);
+        let mut state = self.lock();
+        let at = state.ports.iter().position(|port| port.tap == tap)?;
+        let mut port = state.ports.remove(at);
+        // A generation that is being prepared asks for something of each port, in their order.
+        if at < state.wanted.len() {
+            state.wanted.remove(at);
+        }
+        if let Some(pins) = &self.pins {
+            pins.unpin(port.device);
+        }
+        port.detach_flows();
+        let _ = self.flows.hand_over(port.device, false);
+        let ran = port.chains.is_some();
+        // Without chains it cannot fail.
+        let _ = port.run_chains(None);
+        drop(port);
+        if !ran {
+            return None;
+        }
+        let wanted = state.load_chains().unwrap_or_default();
+        Some(state.put_chains(wanted).0)
+    }
+
+    /// Indexes of the TAPs of ports with devices that may forward flows.
+    pub(crate) fn devices(&self) -> Vec<u32> {
+        self.lock().ports.iter().map(|port| port.tap).collect()
     }
 
     /// What is on the devices.

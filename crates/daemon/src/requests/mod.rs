@@ -28,10 +28,12 @@ use penstock_ruleset::link::{CannotOffload, Linked, LinkedFlowtable};
 use penstock_system::SystemNames;
 
 use crate::broadcast::Broadcast;
+use crate::config::{PortConfig, PortWishes};
 use crate::devices::ports::WireShare;
-use crate::events::Watcher;
+use crate::events::Listeners;
 use crate::host_sysctls::Values;
 use crate::loggers::Logger;
+use crate::port_share::PortShare;
 use crate::probe::Probe;
 use crate::queues::{Program, Wishes};
 pub(crate) use barrier::Barrier;
@@ -53,6 +55,8 @@ pub(crate) struct Further {
     /// What becomes of the packet's connection.
     pub(crate) connection: Option<Box<VerdictChange>>,
 }
+/// Does something with a worker's path, and tells those who have asked.
+pub(crate) type Change = Box<dyn FnOnce(&mut Dataplane) + Send>;
 
 /// What others ask of a worker.
 pub(crate) enum Request {
@@ -74,12 +78,21 @@ pub(crate) enum Request {
     Status(Sender<Status>),
     /// Replaces the device of a port, or removes it.
     Wire(usize, Option<Box<WireShare>>),
+    /// There is one more port: frames of it are received from now on.
+    AddPort(Box<PortShare>),
+    /// The port with this number is no more, once all workers have done what came by it. What the
+    /// worker had of it goes to who asks, since closing it takes time.
+    RemovePort(usize, Barrier, Sender<Option<PortShare>>),
+    /// Devices, by index, that can forward flows.
+    OffloadDevices(Vec<u32>),
     /// Reads state of the dataplane, between two bursts.
     Look(Look),
+    /// Reads or changes the state of the dataplane, between two bursts.
+    Change(Change),
     /// Reads or changes the connections, between two bursts.
     Connections(Act),
     /// These are told of what happens to connections, and nobody else.
-    WatchConnections(Arc<[Watcher]>),
+    WatchConnections(Listeners),
     /// Whether devices can forward the flows of these flowtables.
     CanOffload(Vec<LinkedFlowtable>, Sender<Result<(), CannotOffload>>),
     /// Connections from a number on, so many numbers, as a part of a dump, and the number to
@@ -116,6 +129,22 @@ pub(crate) enum Request {
 pub(crate) enum SyncRequest {
     /// The link address of a neighbour is wanted, on the device with this index.
     Resolve(u32, IpAddr),
+    /// Something is wanted of the ports. Answered with what is to be printed, or the error.
+    Ports(PortRequest, Sender<Result<String, String>>),
     /// The end.
     Stop,
+}
+
+/// What can be asked of the ports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PortRequest {
+    /// These devices become ports: all of them, or none.
+    Add(Vec<PortConfig>),
+    /// The ports with these names, or of devices with these names, are returned: all of them, or
+    /// none if one is not there.
+    Remove(Vec<String>),
+    /// All ports, and devices that are waited for; as JSON or as text.
+    List(bool),
+    /// These are to be the ports that the configuration names; ports that were added by hand stay.
+    Configure(PortWishes),
 }

@@ -28,7 +28,7 @@ pub(crate) enum Thread {
     Queue,
     /// Writes the state to its file.
     Keep,
-    /// Writes what rules log to standard error.
+    /// Writes what rules log to standard error, a file, or a logger's socket.
     Lines,
     /// Tells the guardian that packets are done.
     Heartbeat,
@@ -80,7 +80,7 @@ impl Thread {
     pub(super) fn rules(self) -> &'static [&'static [Rule]] {
         match self {
             Thread::Main => &[
-                BASE, RUN, START, SIGNALS, STREAMS, PAIRS, ACCEPT, FRAMES, TAPS, OTHER_DEVICES, SOCKETS, NAMES, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
+                BASE, RUN, START, SIGNALS, STREAMS, PAIRS, UNIX, ACCEPT, FRAMES, TAPS, OTHER_DEVICES, SOCKETS, NAMES, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
             ],
             Thread::Worker => &[BASE, RUN, FRAMES, TAPS, OTHER_DEVICES, FRAME_MAPS],
             Thread::Compile => &[BASE, RUN, MACHINE_CODE],
@@ -93,7 +93,7 @@ impl Thread {
             Thread::Metrics => &[BASE, RUN, STREAMS, ACCEPT],
             Thread::Queue => &[BASE, RUN, START, STREAMS, UNIX],
             Thread::Keep => &[BASE, RUN, SEE_FILES, READ_FILES, WRITE_FILES],
-            Thread::Lines => &[BASE, RUN],
+            Thread::Lines => &[BASE, RUN, STREAMS, UNIX, SEE_FILES, READ_FILES, WRITE_FILES],
             Thread::Heartbeat => &[BASE, RUN, TELL],
             // It starts nothing, and has no programs for devices.
             Thread::Guardian => &[BASE, RUN, SIGNALS, PARENT, FRAMES, TAPS, SOCKETS, SEE_FILES, READ_FILES, WRITE_FILES],
@@ -168,8 +168,8 @@ const SIGNALS: &[Rule] = &[
     Call(libc::SYS_pipe2),
 ];
 
-/// A pipe, looked at as it is closed.
-const TELL: &[Rule] = &[Call(libc::SYS_fcntl)];
+/// A socket pair to another process of this program.
+const TELL: &[Rule] = &[Call(libc::SYS_sendmsg), Call(libc::SYS_fcntl)];
 
 /// Who has started this process.
 const PARENT: &[Rule] = &[Call(libc::SYS_getppid)];
@@ -481,7 +481,7 @@ mod tests {
             (Thread::Queue, libc::SYS_socket, first(libc::AF_INET)),
             (Thread::KernelSync, libc::SYS_socket, first(libc::AF_INET)),
             (Thread::Keep, libc::SYS_socket, first(libc::AF_UNIX)),
-            (Thread::Lines, libc::SYS_openat, [0; 6]),
+            (Thread::Lines, libc::SYS_socket, first(libc::AF_INET)),
             (Thread::Lookups, libc::SYS_openat, [0; 6]),
             (Thread::Compile, libc::SYS_openat, [0; 6]),
         ] {

@@ -60,7 +60,7 @@ impl Server {
         self.workers.tell(|| Request::Probe(probe.clone()));
         drop(probe);
         if call.group.is_none() {
-            let ports: Vec<String> = self.config.ports.iter().map(|p| p.name.clone()).collect();
+            let ports = self.ports.taken.names();
             let task = Task::Probe { words: call.words().to_vec(), ports };
             let generation = match self.evaluate(client, task, Rights::All, process)? {
                 End::HandedOver(generation) => generation,

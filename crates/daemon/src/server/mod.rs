@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `nft` | calls of `nft`, and netfilter sockets, which a child of the evaluator serves |
 //! | `show`, `pages`, `talkers` | `penstock show`; long listings page by page |
+//! | `table` | `penstock conntrack`, `penstock flows` |
 //! | `capture` | `penstock capture` |
 //! | `bpf` | `penstock bpf` |
 //! | [`metrics`] | metrics over HTTP |
@@ -16,33 +17,61 @@ pub(crate) mod metrics;
 mod nft;
 mod pages;
 mod show;
+mod table;
 mod talkers;
 
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use penstock_lang::session::NOT_PERMITTED;
 
-use crate::config::Config;
+use crate::config::{Config, Driver, PortConfig};
 use crate::connections::Tables;
 use crate::control::protocol::Message;
 use crate::control::{
-    Admission, CaptureCall, Client, Listeners, PATIENCE, Pace, Peer, Rights, SHORT,
+    Admission, CaptureCall, Client, ConnectionTable, Listeners, PATIENCE, Pace, Peer, Rights,
+    SHORT, TableCall,
 };
+use crate::devices::taken_ports::TakenPorts;
 use crate::evaluator::Evaluator;
 use crate::offload::Offload;
 use crate::packet_listeners::PacketListeners;
+use crate::requests::inbox::Inbox;
 use crate::requests::workers::Workers;
+use crate::requests::{PortRequest, SyncRequest};
 use crate::rules::Rules;
 use crate::seccomp::{self, Thread};
 use crate::{log, rights};
 
 /// How long those who may only look have to say what they want.
 const HEARD: Duration = Duration::from_secs(5);
+/// What is needed to ask for ports, and to ask about them.
+#[derive(Clone)]
+pub(crate) struct PortCalls {
+    /// What the thread that takes and returns devices is asked by.
+    pub(crate) sync: Arc<Inbox<SyncRequest>>,
+    /// What is taken.
+    pub(crate) taken: Arc<TakenPorts>,
+}
+
+impl PortCalls {
+    /// Asks; what is to be printed, or the error.
+    pub(crate) fn ask(&self, request: PortRequest) -> Result<String, String> {
+        /// How long that may take, with many routes.
+        const PATIENCE: Duration = Duration::from_secs(60);
+        let (to, answer) = channel();
+        self.sync.send(SyncRequest::Ports(request, to));
+        answer
+            .recv_timeout(PATIENCE)
+            .unwrap_or_else(|_| Err("the dataplane does not answer".into()))
+    }
+}
+
 /// What connections share.
 pub(crate) struct Server {
     pub(crate) rules: Arc<Rules>,
@@ -50,6 +79,7 @@ pub(crate) struct Server {
     pub(crate) offload: Arc<Offload>,
     pub(crate) config: Arc<Config>,
     pub(crate) evaluator: Arc<Evaluator>,
+    ports: PortCalls,
     /// Said once when the dataplane is to end.
     pub(crate) end: Box<dyn Fn() + Send + Sync>,
     admission: Arc<Admission>,
@@ -106,6 +136,7 @@ impl Server {
         offload: Arc<Offload>,
         config: Arc<Config>,
         evaluator: Arc<Evaluator>,
+        ports: PortCalls,
         end: Box<dyn Fn() + Send + Sync>,
     ) -> Arc<Self> {
         let admission = Admission::new(config.readers, rights::spare_descriptors());
@@ -119,6 +150,7 @@ impl Server {
             offload,
             config,
             evaluator,
+            ports,
             end,
             admission,
             pace,
@@ -194,7 +226,13 @@ impl Server {
                 Some(status) => status,
                 None => return Ok(()),
             },
-            Message::Down | Message::Confirm | Message::Capture(_) | Message::Bpf(_) if look => {
+            Message::Down
+            | Message::Confirm
+            | Message::Capture(_)
+            | Message::Bpf(_)
+            | Message::Ruleset
+                if look =>
+            {
                 return client.refuse(NOT_PERMITTED);
             }
             Message::Capture(words) => match CaptureCall::of(words) {
@@ -205,6 +243,32 @@ impl Server {
                 None => return Err(io::ErrorKind::InvalidData.into()),
             },
             Message::Bpf(call) => self.bpf(&client, call)?,
+            Message::Ruleset => {
+                client.say(&Message::Data(self.rules.whole(&[])))?;
+                0
+            }
+            Message::Conntrack(words) => {
+                self.table_call(&client, ConnectionTable::Connections, &words, rights)?
+            }
+            Message::Flows(words) => {
+                self.table_call(&client, ConnectionTable::Flows, &words, rights)?
+            }
+            Message::Port(words) => {
+                let request = port_request(&words).ok_or(io::ErrorKind::InvalidData)?;
+                if look && !matches!(request, PortRequest::List(_)) {
+                    return client.refuse(NOT_PERMITTED);
+                }
+                match self.ports.ask(request) {
+                    Ok(text) => {
+                        client.say(&Message::Out(text))?;
+                        0
+                    }
+                    Err(e) => {
+                        client.say(&Message::Err(format!("Error: {e}\n")))?;
+                        1
+                    }
+                }
+            }
             Message::Confirm => match self.rules.confirm(None) {
                 true => 0,
                 false => {
@@ -224,5 +288,43 @@ impl Server {
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         client.say(&Message::Exit(status))
+    }
+}
+
+impl Server {
+    fn table_call(
+        &self,
+        client: &Client,
+        table: ConnectionTable,
+        words: &[String],
+        rights: Rights,
+    ) -> io::Result<u8> {
+        match TableCall::parse(table, words) {
+            Ok(call) => self.table(client, call, rights),
+            Err(e) => {
+                client.say(&Message::Err(format!("Error: {e}\n")))?;
+                Ok(1)
+            }
+        }
+    }
+}
+
+/// What the words of [`Message::Port`] ask for.
+fn port_request(words: &[String]) -> Option<PortRequest> {
+    let (what, rest) = words.split_first()?;
+    match (what.as_str(), rest) {
+        ("add", [_, ..]) => {
+            let (ports, []) = rest.as_chunks::<3>() else { return None };
+            let port = |[device, name, driver]: &[String; 3]| {
+                let driver = Driver::NAMES.iter().find(|(word, _)| word == driver)?.1;
+                let (device, name) = (device.clone(), name.clone());
+                Some(PortConfig { device, name, driver, may_come_later: false })
+            };
+            ports.iter().map(port).collect::<Option<_>>().map(PortRequest::Add)
+        }
+        ("del", [_, ..]) => Some(PortRequest::Remove(rest.to_vec())),
+        ("list", []) => Some(PortRequest::List(false)),
+        ("list", [json]) if json == "json" => Some(PortRequest::List(true)),
+        _ => None,
     }
 }

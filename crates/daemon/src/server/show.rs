@@ -187,7 +187,7 @@ impl Server {
     }
 
     /// Asks all workers for what their paths know.
-    fn look<T: Send + 'static>(
+    pub(super) fn look<T: Send + 'static>(
         &self,
         look: impl FnOnce(&Dataplane) -> T + Copy + Send + 'static,
     ) -> io::Result<Vec<T>> {
@@ -198,7 +198,7 @@ impl Server {
     fn pages<T: Send + 'static>(
         &self,
         looks: Option<Instant>,
-        make: impl FnOnce(&Dataplane, u32, PageSize) -> Page<T> + Copy + Send + 'static,
+        make: impl FnOnce(&Dataplane, u32, PageSize) -> Page<T> + Clone + Send + 'static,
         mut take: impl FnMut(T) -> io::Result<()>,
     ) -> io::Result<()> {
         /// What a page costs besides its contents.
@@ -208,6 +208,7 @@ impl Server {
             let mut next = Some(0);
             while let Some(first) = next {
                 looks.map_or(Ok(()), |end| self.pace.wait(end, LEAST))?;
+                let make = make.clone();
                 let request = |to: Sender<Page<T>>| {
                     Request::Look(Box::new(move |path| drop(to.send(make(path, first, size)))))
                 };
@@ -225,11 +226,11 @@ impl Server {
 
     /// Writes the entries of a list. Workers format them, page by page; `fill` puts those into a
     /// page that begin with the connection of a number.
-    fn list(
+    pub(super) fn list(
         &self,
         looks: Option<Instant>,
         list: &mut List<'_>,
-        fill: impl FnOnce(&Dataplane, u32, &mut ListPage<'_>) + Copy + Send + 'static,
+        fill: impl FnOnce(&Dataplane, u32, &mut ListPage<'_>) + Clone + Send + 'static,
     ) -> io::Result<()> {
         let form = list.form();
         let make = move |path: &Dataplane, first, size| {

@@ -93,6 +93,22 @@ impl FragmentSteering {
         self.known.values().map(|known| known.waiting.len() as u64).sum()
     }
 
+    /// Forgets what waits of a port; how many fragments end by that.
+    pub(crate) fn forget_port(&mut self, port: usize) -> u64 {
+        let mut ended = 0;
+        for known in self.known.values_mut() {
+            known.waiting.retain(|(handed, bytes)| {
+                let stays = handed.port as usize != port;
+                if !stays {
+                    ended += 1;
+                    self.bytes -= bytes.len();
+                }
+                stays
+            });
+        }
+        ended
+    }
+
     /// Forgets what took too long; how many fragments end by that.
     pub(crate) fn pass_time(&mut self, now: u64) -> u64 {
         let mut ended = 0;

@@ -22,7 +22,7 @@ pub(crate) fn receive_frames<'f>(
     frames: impl Iterator<Item = Received<'f>>,
     time: u64,
 ) {
-    let Some(out) = sink.ports.get(port) else { return };
+    let Some(out) = sink.port_at(port) else { return };
     let (device, dhcp_until) = (out.index, out.dhcp_until.load(Relaxed));
     let client = path.network().link(device).filter(|_| time < dhcp_until).map(|link| link.mac.0);
     let is_answer =
@@ -44,11 +44,11 @@ pub(crate) fn receive_frames<'f>(
         if let Some(gso) = received.gso {
             path.receive_super(Frame { device, bytes, time }, gso, sink);
         } else if is_answer(&received) {
-            let given = |sink: &LiveSink| sink.ports.get(port).map(|p| p.traffic.to_host.frames);
+            let given = |sink: &LiveSink| sink.port_at(port).map(|p| p.traffic.to_host.frames);
             let before = given(sink);
             path.receive([Frame { device, bytes, time }], sink);
             if given(sink) == before
-                && let Some(out) = sink.ports.get_mut(port)
+                && let Some(out) = sink.port_mut(port)
             {
                 out.give_host(bytes);
             }
@@ -65,7 +65,7 @@ pub(crate) fn send_from_host(
     frame: &Received<'_>,
     time: u64,
 ) {
-    let Some(device) = sink.ports.get(port).map(|out| out.index) else { return };
+    let Some(device) = sink.port_at(port).map(|out| out.index) else { return };
     let Some((device, tags)) = sender(path.network(), device, frame.bytes, sink.indexes()) else {
         sink.ignored += 1;
         return;

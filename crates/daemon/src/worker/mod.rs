@@ -29,16 +29,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use penstock_dataplane::{CompileOptions, Dataplane, DropReason, QueueAnswer};
-use penstock_io::device::{BURST, Rx, wait};
+use penstock_io::device::{BURST, wait};
 use penstock_net::Network;
 use penstock_nfnetlink::{VerdictChange, of_connection};
 use penstock_print::show::status::{PortStatus, Status, WorkerStatus};
 
 use crate::devices::ports::{Held, WireShare};
-use crate::events::{Tellers, Watcher};
+use crate::events::{Listeners, Tellers};
+use crate::port_share::{In, Named, PortShare};
 use crate::queues::queue_answer;
 use crate::requests::inbox::Inbox;
-use crate::requests::{Further, Request};
+use crate::requests::{Barrier, Further, Request};
 use crate::{clock, log, now};
 use frames::{receive_frames, send_from_host, take_burst, work_off};
 use handoff::HandoffMeta;
@@ -58,29 +59,14 @@ const IDLE: i32 = 50;
 /// Nanoseconds over which it is measured how busy a worker is.
 const MEASURED: u64 = 1_000_000_000;
 
-/// A receiving side, and its port.
-pub(crate) struct In {
-    pub(crate) port: usize,
-    pub(crate) rx: Rx,
-    /// Each worker receives its share of the frames there.
-    pub(crate) spread: bool,
-}
-
-/// Words about a port for `show`.
-#[derive(Clone)]
-pub(crate) struct Named {
-    pub(crate) name: String,
-    pub(crate) device: String,
-    pub(crate) carrier: String,
-}
-
 pub(crate) struct Worker {
     pub(crate) path: Dataplane,
     pub(crate) sink: LiveSink,
     pub(crate) wires: Vec<In>,
     pub(crate) hosts: Vec<In>,
-    pub(crate) names: Vec<Named>,
-    /// Held while the worker runs, by port; `None` for a device that is gone.
+    /// By port; `None` for a number that no port has.
+    pub(crate) names: Vec<Option<Named>>,
+    /// Held as long as the port is there, by port; `None` for a device that is gone.
     pub(crate) held: Vec<Option<Held>>,
     pub(crate) inbox: Arc<Inbox<Request>>,
     /// The other workers, if there are any.
@@ -238,7 +224,7 @@ impl Worker {
         stages.end(Doing::FromDevice, count, since);
         let since = stages.begin();
         load.received += count as u64;
-        let Some(out) = sink.ports.get_mut(port) else { return 0 };
+        let Some(out) = sink.port_mut(port) else { return 0 };
         let received = &mut out.traffic.received;
         let frames = (0..count).filter_map(|i| rx.frame(i));
         frames.clone().for_each(|frame| received.count(frame.bytes.len()));
@@ -298,7 +284,7 @@ impl Worker {
         let since = stages.begin();
         load.received += count as u64;
         for frame in (0..count).filter_map(|i| rx.frame(i)) {
-            let Some(out) = sink.ports.get_mut(port) else { continue };
+            let Some(out) = sink.port_mut(port) else { continue };
             out.traffic.from_host.count(frame.bytes.len());
             if dhcp::is_question(frame.bytes) {
                 out.dhcp_until.store(time + dhcp::WATCHED, Relaxed);
@@ -339,6 +325,11 @@ impl Worker {
                 let _ = done.send(());
             }
             Request::Wire(port, wire) => self.set_wire(port, wire.map(|wire| *wire)),
+            Request::AddPort(share) => self.add_port(*share),
+            Request::RemovePort(port, barrier, to) => {
+                let _ = to.send(self.remove_port(port, &barrier));
+            }
+            Request::OffloadDevices(devices) => self.path.set_offload_devices(devices),
             Request::Offloaded(running, barrier) => {
                 self.empty();
                 barrier.wait(|| while self.take_handed(now()) > 0 {});
@@ -348,6 +339,7 @@ impl Worker {
                 let _ = to.send(self.status());
             }
             Request::Look(look) => look(&self.path),
+            Request::Change(change) => change(&mut self.path),
             Request::Connections(act) => act(self.path.conntrack_mut()),
             Request::WatchConnections(watchers) => self.set_watchers(watchers),
             Request::CanOffload(flowtables, to) => {
@@ -417,8 +409,8 @@ impl Worker {
         });
     }
 
-    fn set_watchers(&mut self, watchers: Arc<[Watcher]>) {
-        self.sink.watchers = watchers.clone();
+    fn set_watchers(&mut self, watchers: Listeners) {
+        self.sink.watchers = watchers.sockets.clone();
         let observer = (!watchers.is_empty()).then(|| Box::new(Tellers(watchers)) as _);
         self.path.conntrack_mut().set_observer(observer);
     }
@@ -440,20 +432,59 @@ impl Worker {
         }
         let Some(WireShare { carrier, rx, tx, held, spread }) = wire else { return };
         self.wires.extend(rx.into_iter().map(|rx| In { port, rx, spread }));
-        if let Some(out) = self.sink.ports.get_mut(port) {
+        if let Some(out) = self.sink.port_mut(port) {
             out.tx = tx;
         }
         if let Some(place) = self.held.get_mut(port) {
             *place = held;
         }
-        if let Some(named) = self.names.get_mut(port) {
+        if let Some(Some(named)) = self.names.get_mut(port) {
             named.carrier = carrier.to_string();
         }
     }
 
+    /// Begins to receive by a port, and to send to it.
+    pub(crate) fn add_port(&mut self, share: PortShare) {
+        let PortShare { number, wires, hosts, out, named, held } = share;
+        if self.names.len() <= number {
+            self.names.resize_with(number + 1, || None);
+            self.held.resize_with(number + 1, || None);
+        }
+        if let (Some(name), Some(place)) = (self.names.get_mut(number), self.held.get_mut(number)) {
+            (*name, *place) = (Some(named), held);
+        }
+        self.sink.add_port(number, out);
+        self.wires.extend(wires);
+        self.hosts.extend(hosts);
+    }
+
+    /// Forgets a port once all workers have done what came by it; returns what is to be closed.
+    fn remove_port(&mut self, number: usize, barrier: &Barrier) -> Option<PortShare> {
+        self.empty();
+        // What the host has sent goes out, too.
+        for i in 0..self.hosts.len() {
+            if self.hosts.get(i).is_some_and(|input| input.port == number) {
+                self.receive_host(i, now());
+            }
+        }
+        let of_port = |input: &mut In| input.port == number;
+        let wires: Vec<In> = self.wires.extract_if(.., of_port).collect();
+        let hosts: Vec<In> = self.hosts.extract_if(.., of_port).collect();
+        // Others hand over nothing more of it once they are here.
+        barrier.wait(|| while self.take_handed(now()) > 0 {});
+        if let Some(steering) = &mut self.steering {
+            steering.forget_port(number);
+        }
+        self.sink.flush();
+        let out = self.sink.remove_port(number)?;
+        let held = self.held.get_mut(number).and_then(Option::take);
+        let named = self.names.get_mut(number).and_then(Option::take)?;
+        Some(PortShare { number, wires, hosts, out, named, held })
+    }
+
     fn status(&self) -> Status {
-        let port = |(number, named): (usize, &Named)| {
-            let out = self.sink.ports.get(number)?;
+        let port = |(number, named): (usize, &Option<Named>)| {
+            let (named, out) = (named.as_ref()?, self.sink.port_at(number)?);
             let lost = self.wires.iter().filter(|w| w.port == number).map(|w| w.rx.lost()).sum();
             Some(PortStatus {
                 name: named.name.clone(),

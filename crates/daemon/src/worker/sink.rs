@@ -5,16 +5,14 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use penstock_dataplane::{
     BpfFault, DropEvent, DropReason, LogRecord, QueueRecord, Queued, Sink, TraceRecord,
 };
-use penstock_io::device::{BareTx, LocalTx, PacketTx, Tx};
+use penstock_io::device::{BareTx, LocalTx, PacketTx};
 use penstock_net::{LOOPBACK, Link, Network};
 use penstock_packet::{Meta, Packet, PacketType};
 use penstock_print::log;
-use penstock_print::show::status::PortTraffic;
 use penstock_program::State;
 use penstock_wire::ethernet;
 
@@ -23,6 +21,7 @@ use crate::broadcast::Broadcast;
 use crate::events::Watcher;
 use crate::lines::Lines;
 use crate::loggers::Logger;
+use crate::port_share::Out;
 use crate::probe::{Probe, number_of};
 use crate::queues::Listeners;
 use crate::requests::inbox::Inbox;
@@ -31,29 +30,10 @@ use crate::requests::{SyncRequest, SystemTracer};
 /// Questions about neighbours that wait to be asked.
 const ASKS: usize = 1024;
 
-/// The sending sides of a port, a worker's own.
-#[derive(Debug)]
-pub(crate) struct Out {
-    /// Index of the TAP.
-    pub(crate) index: u32,
-    pub(crate) tx: Tx,
-    pub(crate) host_tx: Tx,
-    pub(crate) traffic: PortTraffic,
-    /// Until when a DHCP client of the host may get an answer; 0 if none has asked.
-    pub(crate) dhcp_until: Arc<AtomicU64>,
-}
-
-impl Out {
-    /// Gives a frame to the host as it came.
-    pub(crate) fn give_host(&mut self, frame: &[u8]) {
-        self.traffic.to_host.count(frame.len());
-        self.host_tx.send(frame, None, 0);
-    }
-}
-
 /// All of it.
 pub(crate) struct LiveSink {
-    pub(crate) ports: Vec<Out>,
+    /// By number; `None` for a number that no port has.
+    ports: Vec<Option<Out>>,
     /// Number of the port by index of its link.
     by_index: Vec<Option<u16>>,
     net: Arc<Network>,
@@ -86,20 +66,10 @@ pub(crate) struct LiveSink {
 }
 
 impl LiveSink {
-    pub(crate) fn new(
-        ports: Vec<Out>,
-        net: Arc<Network>,
-        asks: Arc<Inbox<SyncRequest>>,
-        lines: Lines,
-    ) -> Self {
-        let mut by_index =
-            vec![None; ports.iter().map(|p| p.index as usize + 1).max().unwrap_or(0)];
-        for (number, port) in ports.iter().enumerate() {
-            by_index[port.index as usize] = Some(number as u16);
-        }
+    pub(crate) fn new(net: Arc<Network>, asks: Arc<Inbox<SyncRequest>>, lines: Lines) -> Self {
         LiveSink {
-            ports,
-            by_index,
+            ports: Vec::new(),
+            by_index: Vec::new(),
             net,
             others: HashMap::new(),
             bare: HashMap::new(),
@@ -135,7 +105,7 @@ impl LiveSink {
 
     /// Sends everything queued.
     pub(crate) fn flush(&mut self) {
-        for port in &mut self.ports {
+        for port in self.ports.iter_mut().flatten() {
             port.tx.flush();
             port.host_tx.flush();
         }
@@ -145,7 +115,45 @@ impl LiveSink {
     #[inline]
     fn port(&mut self, index: u32) -> Option<&mut Out> {
         let number = (*self.by_index.get(index as usize)?)?;
-        self.ports.get_mut(usize::from(number))
+        self.port_mut(usize::from(number))
+    }
+
+    /// The port with a number.
+    #[inline]
+    pub(crate) fn port_mut(&mut self, number: usize) -> Option<&mut Out> {
+        self.ports.get_mut(number)?.as_mut()
+    }
+
+    /// The port with a number, to look at.
+    #[inline]
+    pub(crate) fn port_at(&self, number: usize) -> Option<&Out> {
+        self.ports.get(number)?.as_ref()
+    }
+
+    /// A port with a number that no other one has.
+    pub(crate) fn add_port(&mut self, number: usize, out: Out) {
+        let index = out.index as usize;
+        if self.ports.len() <= number {
+            self.ports.resize_with(number + 1, || None);
+        }
+        if self.by_index.len() <= index {
+            self.by_index.resize(index + 1, None);
+        }
+        if let (Some(place), Some(at)) = (self.ports.get_mut(number), self.by_index.get_mut(index))
+        {
+            // What is sent there goes to the port, and no longer to a device of the host's.
+            self.others.remove(&out.index);
+            (*place, *at) = (Some(out), Some(number as u16));
+        }
+    }
+
+    /// Forgets the port with a number.
+    pub(crate) fn remove_port(&mut self, number: usize) -> Option<Out> {
+        let out = self.ports.get_mut(number)?.take()?;
+        if let Some(at) = self.by_index.get_mut(out.index as usize) {
+            *at = None;
+        }
+        Some(out)
     }
 
     /// Gives a packet to the host as if it had come by a device.

@@ -272,6 +272,11 @@ impl Steering {
         self.fragments.waiting() + self.own.len() as u64 + self.handing.refused + self.handing.late
     }
 
+    /// Drops fragments of a port that wait: its number may be that of another port next.
+    pub(crate) fn forget_port(&mut self, port: usize) {
+        self.handing.late += self.fragments.forget_port(port);
+    }
+
     /// Wakes those who were given something.
     pub(crate) fn wake(&mut self) {
         if self.given_to == 0 {

@@ -6,7 +6,7 @@ use penstock_conntrack::{Connection, Conntrack, status};
 use penstock_flowtable::{Arrival, At, Direction, Xmit, state};
 use penstock_ruleset::Family;
 
-use crate::flow::table::Table;
+use crate::flow::table::{Cause, Table};
 use crate::flow::{FlowCounts, Flows, NotOffloaded, token};
 
 /// A flow as listings show it.
@@ -135,6 +135,17 @@ impl Flows {
         let (uid, flow) = token::flow(token);
         let table = self.tables.iter().find(|table| table.uid == uid)?;
         table.listed(conntrack, flow).map(FlowEntry::Flow)
+    }
+
+    /// Gives the flow of a connection back to connection tracking. `false` if it is in no flowtable.
+    pub(crate) fn give_back(&mut self, conntrack: &mut Conntrack, connection: u32) -> bool {
+        let Some(token) = conntrack.offloaded(connection) else { return false };
+        let (uid, flow) = token::flow(token);
+        let Some(table) = self.tables.iter_mut().find(|table| table.uid == uid) else {
+            return false;
+        };
+        table.tear_down(conntrack, flow, Cause::TornDown);
+        true
     }
 
     /// How often `flow add` did not put a packet's flow into a flowtable, by reason; only those

@@ -135,6 +135,14 @@ impl Flows {
         self.next_sweep = 0;
     }
 
+    /// Other devices can forward flows from now on.
+    pub(crate) fn set_devices(&mut self, devices: Vec<u32>) {
+        if let Some(hardware) = &mut self.hardware {
+            hardware.devices = devices;
+            self.next_sweep = 0;
+        }
+    }
+
     /// A new flow goes to the device too.
     pub(crate) fn offer(&mut self, index: FlowtableIndex, flow: u32) {
         if let Some(hardware) = &mut self.hardware

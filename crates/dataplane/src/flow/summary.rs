@@ -3,6 +3,7 @@
 //! Totals of flows, for listings.
 
 use super::{FlowCounts, Flows, NotOffloaded};
+use crate::ways::RememberedWays;
 
 /// What happened to flows so far, and how often others were not offloaded.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +12,8 @@ pub struct FlowSummary {
     pub counts: FlowCounts,
     /// How often others were not offloaded, by reason, in the order of the reasons.
     pub refusals: Vec<(NotOffloaded, u64)>,
+    /// What connections that are in no flowtable remembered of the ways of their packets.
+    pub ways: RememberedWays,
 }
 
 impl FlowSummary {
@@ -24,11 +27,16 @@ impl FlowSummary {
             }
         }
         self.refusals.sort_unstable();
+        self.ways.add(&other.ways);
     }
 }
 
 impl Flows {
     pub(crate) fn summary(&self) -> FlowSummary {
-        FlowSummary { counts: self.counts(), refusals: self.refusals().collect() }
+        FlowSummary {
+            counts: self.counts(),
+            refusals: self.refusals().collect(),
+            ways: RememberedWays::default(),
+        }
     }
 }

@@ -20,7 +20,7 @@ use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 use crate::addresses;
 use crate::course::{Course, Next};
 use crate::hook_result::HookResult;
-use crate::hooks::{BuiltIn, HookList, Hooks, Protocol};
+use crate::hooks::{BuiltIn, HookList, Hooks, Protocol, Stage};
 use crate::plain_frame::{self, PlainFrame};
 use crate::route::{Route, priority_of_tos};
 use crate::sink::Sink;
@@ -54,6 +54,9 @@ struct FamilyHooks<'a> {
     /// `prerouting` and `postrouting`; `None` where there are chains and the like.
     before: Option<BuiltIn>,
     after: Option<BuiltIn>,
+    /// The stage of `prerouting` after connection tracking, if that comes before all chains.
+    tracked: Option<usize>,
+    prerouting: &'a HookList,
     forward: &'a HookList,
     /// Nothing on the way can change a header that says where the next one is.
     untouched: bool,
@@ -64,14 +67,19 @@ struct FamilyHooks<'a> {
 impl<'a> FamilyHooks<'a> {
     fn of(hooks: &'a Hooks, protocol: Protocol) -> Self {
         let after = hooks.list(protocol, Hook::Postrouting).built_in;
-        let before = hooks.list(protocol, Hook::Prerouting).built_in;
+        let prerouting = hooks.list(protocol, Hook::Prerouting);
+        let before = prerouting.built_in;
+        let defragments = prerouting.stages.first() == Some(&Stage::Defrag);
+        let at = usize::from(defragments);
+        let tracked = prerouting.stages.get(at).filter(|stage| **stage == Stage::Conntrack);
+        let tracked = tracked.map(|_| at + 1);
         let forward = hooks.list(protocol, Hook::Forward);
         let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
         let untouched = forward.is_empty() && keeps(before) && keeps(after);
         let does = |built_in: BuiltIn| built_in.tracks || built_in.translates || built_in.confirms;
         let empty = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !does(stages));
         let empty = forward.is_empty() && empty(before) && empty(after);
-        FamilyHooks { before, after, forward, untouched, empty }
+        FamilyHooks { before, after, tracked, prerouting, forward, untouched, empty }
     }
 }
 
@@ -193,7 +201,7 @@ impl ParsedHeaders {
         fast_path: &FastPath<'_>,
         conntrack: &Conntrack,
     ) -> Option<TupleLookup> {
-        fast_path.hooks(self.v6)?.before.filter(|before| before.tracks)?;
+        fast_path.hooks(self.v6)?.tracked?;
         let network = frame.bytes.get(ethernet::LEN..)?;
         Some(match self.v6 {
             false => conntrack.seek_ports4(network.first_chunk()?),
@@ -427,14 +435,38 @@ impl<'a, S: Sink> Worker<'a, S> {
             None => {
                 let (protocol, mut course) = (protocol_of(SIX), Course::default());
                 let next = Next::route(protocol);
-                let next =
-                    self.hook_before_route(protocol, Hook::Prerouting, packet, &mut course, next);
+                let next = match hooks.tracked.filter(|_| !packet.meta.ct.has_entry()) {
+                    Some(stage) => self.rest_of_prerouting::<SIX>(hooks, stage, packet),
+                    // A packet that has its connection is not tracked again.
+                    None => {
+                        let hook = Hook::Prerouting;
+                        self.hook_before_route(protocol, hook, packet, &mut course, next)
+                    }
+                };
                 // A chain here often drops: the stage loop is entered only if it did not.
                 if next != Next::Done {
                     self.run(next, packet, &mut course);
                 }
                 Step::Ended
             }
+        }
+    }
+
+    /// `prerouting` from a stage on, of a packet that was tracked and is part of no connection.
+    #[cold]
+    fn rest_of_prerouting<const SIX: bool>(
+        &mut self,
+        hooks: &FamilyHooks<'_>,
+        stage: usize,
+        packet: &mut Packet,
+    ) -> Next {
+        let context = Context { family: family_of(SIX), hook: Hook::Prerouting };
+        let next = Next::route(protocol_of(SIX));
+        let mut course = Course { next, ..Course::default() };
+        packet.find_transport();
+        match self.run_list_from(hooks.prerouting, stage, context, packet, &mut course) {
+            HookResult::Accept => next,
+            HookResult::Dropped | HookResult::Stolen | HookResult::Queue { .. } => Next::Done,
         }
     }
 

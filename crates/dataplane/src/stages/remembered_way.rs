@@ -154,7 +154,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         counters.received += 1;
         counters.forwarded += 1;
         counters.transmitted += 1;
-        state.ways.held += 1;
+        state.ways.packets += 1;
         self.state.conntrack.tell_noted(ct);
         self.sink.transmit(link, packet.frame(), &packet.meta);
         true

@@ -242,6 +242,12 @@ impl Tap {
     }
 }
 
+impl AsFd for Tap {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 /// The receiving side: what the host sends.
 #[derive(Debug)]
 pub struct TapRx {

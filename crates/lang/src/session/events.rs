@@ -6,6 +6,7 @@
 //! reported. For sets that rules change, changes by users are reported; elements that packets add
 //! belong to no generation.
 
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use penstock_ruleset::model::{Chain, Generation, Set, Table};
@@ -330,16 +331,44 @@ impl<'a> Teller<'a> {
         }
         if self.watch.shows(Object::Rules) {
             for chain in &table.chains {
-                let old = chain_before(chain);
-                for rule in &chain.rules {
-                    if old.is_none_or(|c| c.rules.iter().all(|r| r.handle != rule.handle)) {
-                        let text = || lines.rule(table, chain, "", rule);
-                        self.say("add", text, || json.rule(chain, rule));
-                    }
+                let old: HashSet<u64> = chain_before(chain)
+                    .map(|old| old.rules.iter().map(|rule| rule.handle).collect())
+                    .unwrap_or_default();
+                for (at, (verb, place)) in places(chain, &old) {
+                    let Some(rule) = chain.rules.get(at) else { continue };
+                    let text = || lines.rule(table, chain, &place, rule);
+                    self.say(verb, text, || json.rule(chain, rule));
                 }
             }
         }
     }
+}
+
+/// The rules of a chain that were not there before, by their places in it, in the order in which
+/// they came, and where each has its place then. So the lines make the same chain again. Rules that
+/// come in one batch cannot refer to each other by handle, as in the kernel.
+fn places(chain: &Chain, old: &HashSet<u64>) -> Vec<(usize, (&'static str, String))> {
+    let rules = &chain.rules;
+    let handle = |at: usize| rules.get(at).map_or(0, |rule| rule.handle);
+    let is_old = |at: usize| old.contains(&handle(at));
+    let mut new: Vec<usize> = (0..rules.len()).filter(|at| !is_old(*at)).collect();
+    new.sort_by_key(|at| handle(*at));
+    // Places of the rules that are there.
+    let mut there: BTreeSet<usize> = (0..rules.len()).filter(|at| is_old(*at)).collect();
+    let place = |at: usize| {
+        let before = there.range(..at).next_back().copied();
+        let after = there.range(at..).next().copied();
+        let place = match (before, after) {
+            (_, None) => ("add", String::new()),
+            (None, Some(_)) => ("insert", String::new()),
+            (Some(before), _) if is_old(before) => ("add", format!(" handle {}", handle(before))),
+            (_, Some(after)) if is_old(after) => ("insert", format!(" handle {}", handle(after))),
+            (Some(before), _) => ("add", format!(" index {}", there.range(..before).count())),
+        };
+        there.insert(at);
+        (at, place)
+    };
+    new.into_iter().map(place).collect()
 }
 
 #[cfg(test)]
@@ -445,5 +474,65 @@ mod tests {
         assert_eq!(Watch::parse("list ruleset"), None);
         assert_eq!(Watch::parse("monitor foo"), Some(Err("Error: invalid event foo\n".into())));
         assert!(Watch::parse("monitor trace").unwrap().unwrap().traces());
+    }
+
+    /// What `monitor` prints of a change of rules makes the same chains of the same ones before.
+    #[test]
+    fn lines_about_rules_replay() {
+        const START: &str =
+            "add table ip t; add chain ip t c; add rule ip t c ip ttl 1; add rule ip t c ip ttl 2";
+        let mut seed = fastrand::Rng::with_seed(7);
+        for round in 0..300 {
+            let (mut ruleset, mut replayed) = (Ruleset::default(), Ruleset::default());
+            let run = |ruleset: &mut Ruleset, text: String| {
+                let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
+                let outcome = session.run(Origin::CommandLine, text.clone(), ruleset, 0);
+                assert!(outcome.ok, "{text}: {}", outcome.stderr);
+            };
+            let list = |ruleset: &Ruleset| {
+                let generation = ruleset.generation();
+                let chain = &generation.tables[0].chains[0];
+                chain.rules.iter().map(|rule| rule.handle).collect::<Vec<_>>()
+            };
+            run(&mut ruleset, START.into());
+            run(&mut replayed, START.into());
+            for batch in 0..3 {
+                let before = ruleset.generation();
+                let handles = list(&ruleset);
+                let mut commands = Vec::new();
+                for number in 0..seed.usize(1..5) {
+                    let ttl = 10 * batch + number + 10;
+                    let at = handles.get(seed.usize(0..handles.len().max(1)));
+                    commands.push(match (seed.u8(0..5), at) {
+                        (0, Some(handle)) => {
+                            format!("add rule ip t c handle {handle} ip ttl {ttl}")
+                        }
+                        (1, Some(handle)) => {
+                            format!("insert rule ip t c handle {handle} ip ttl {ttl}")
+                        }
+                        (2, _) => format!("insert rule ip t c ip ttl {ttl}"),
+                        // Rules of the same batch count.
+                        (3, _) if batch == 0 => {
+                            let index = seed.usize(0..2 + number);
+                            format!("add rule ip t c index {index} ip ttl {ttl}")
+                        }
+                        _ => format!("add rule ip t c ip ttl {ttl}"),
+                    });
+                }
+                if let Some(handle) = handles.first().filter(|_| seed.bool() && batch > 0) {
+                    commands.insert(0, format!("delete rule ip t c handle {handle}"));
+                    commands.retain(|c| {
+                        c.starts_with("delete") || !c.contains(&format!("handle {handle} "))
+                    });
+                }
+                let text = commands.join("; ");
+                run(&mut ruleset, text.clone());
+                let watch = Watch::parse("monitor rules").unwrap().unwrap();
+                let after = ruleset.generation();
+                let said = watch.lines(&before, &after, &Options::default(), &NoNames, 0);
+                run(&mut replayed, said.clone());
+                assert_eq!(list(&replayed), list(&ruleset), "{round}: {text}\n{said}");
+            }
+        }
     }
 }

@@ -157,6 +157,49 @@ fn a_translated_packet_equals_one_built_with_the_new_header() {
 }
 
 #[test]
+fn leaving_as_answered_is_one_manipulation_after_the_other() {
+    let mut rng = seeded();
+    for _ in 0..4000 {
+        let protocol = [protocol::TCP, protocol::UDP][rng.usize(..2)];
+        let shape = Shape { protocol, options: false, ..Shape::random(&mut rng) };
+        let mut end = || End { host: rng.u16(..), id: rng.u16(..) };
+        let [from, to, new_from, new_to] = [end(), end(), end(), end()];
+        let mut packet = shape.build(from, to);
+        if rng.u8(..4) == 0 {
+            // A wrong checksum, or one of the two zeros.
+            let at =
+                if shape.v6 { 40 } else { 20 } + if protocol == protocol::TCP { 16 } else { 6 };
+            let check = [0, 0xffff, rng.u16(..)][rng.usize(..3)];
+            packet[at..at + 2].copy_from_slice(&check.to_be_bytes());
+        }
+        // What answers come back as.
+        let address = |end: End| match shape.v6 {
+            true => tuple::address(IpAddr::V6(end.ip6())),
+            false => tuple::address(IpAddr::V4(end.ip4())),
+        };
+        let back = Tuple {
+            src: address(new_to),
+            dst: address(new_from),
+            src_id: new_to.id,
+            dst_id: new_from.id,
+            zone: 0,
+            l3: if shape.v6 { tuple::IPV6 } else { tuple::IPV4 },
+            protocol,
+        };
+        for [source, destination] in [[true, false], [false, true], [true, true], [false, false]] {
+            let (mut wanted, mut got) = (packet.clone(), packet.clone());
+            for (due, manip) in [(destination, Manip::Destination), (source, Manip::Source)] {
+                assert!(!due || translate(&mut wanted, 0, &Target::answered_by(&back, manip)));
+            }
+            if source || destination {
+                leave_as_answered(&mut got, &back, source, destination);
+            }
+            assert_eq!(got, wanted, "{shape:?} {back:?} {source} {destination}");
+        }
+    }
+}
+
+#[test]
 fn wrong_checksums_stay_wrong() {
     let (from, to, other) =
         (End { host: 1, id: 1000 }, End { host: 2, id: 80 }, End { host: 3, id: 2000 });

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use penstock_conntrack::{self as conntrack, Direction, Line, Style, Tuple, status};
+use penstock_conntrack::{self as conntrack, Direction, EventKind, Line, Style, Tuple, status};
 use penstock_wire::protocol;
 use serde::{Serialize, Serializer};
 
@@ -181,8 +181,27 @@ fn ids(tuple: &Tuple) -> Ids {
 impl<'a> Connection<'a> {
     /// A connection of the table.
     pub fn of(connection: &conntrack::Connection<'a>) -> Self {
-        Connection { connection: *connection, line: connection.line(Style::default()) }
+        Connection::styled(connection, Style::default())
     }
+
+    /// A connection of the table, with a line in another style.
+    pub fn styled(connection: &conntrack::Connection<'a>, style: Style) -> Self {
+        Connection { connection: *connection, line: connection.line(style) }
+    }
+}
+
+/// An event as a line of JSON, with its end.
+pub fn event_json(kind: EventKind, connection: &conntrack::Connection<'_>) -> String {
+    /// An event of a connection.
+    #[derive(Serialize)]
+    struct Event<'a> {
+        event: &'a str,
+        connection: Members<'a>,
+    }
+    let event = kind.word().trim_matches(['[', ']']);
+    let event = Event { event, connection: Members::of(connection) };
+    // Texts and numbers always have a JSON form.
+    serde_json::to_string(&event).unwrap_or_default() + "\n"
 }
 
 impl<'a> Members<'a> {

@@ -2,13 +2,14 @@
 
 //! Flows in flowtables, connections that rules wanted there and that are not there, and totals.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_conntrack::{Connection, Direction, Tuple};
-use penstock_dataplane::{FlowCounts, FlowEntry, FlowSummary, ListedFlow};
+use penstock_dataplane::{FlowCounts, FlowEntry, FlowSummary, ListedFlow, RememberedWays};
 use penstock_flowtable::{Encap, Tunnel, XmitType};
 use penstock_net::Network;
 use serde::ser::SerializeMap;
@@ -320,7 +321,8 @@ impl Way<'_> {
     }
 }
 
-/// What follows the list: what happened to flows so far, and how often others were not offloaded.
+/// What follows the list: what happened to flows so far, how often others were not offloaded, and
+/// what their connections remembered of the ways of their packets.
 #[derive(Clone, Debug)]
 pub struct Totals<'a>(pub &'a FlowSummary);
 
@@ -345,14 +347,21 @@ impl fmt::Display for Totals<'_> {
         if taken + not_taken > 0 {
             writeln!(f, "devices took flows {taken} times, and refused them {not_taken} times")?;
         }
-        let mut refusals = self.0.refusals.iter();
-        refusals
-            .try_for_each(|(reason, count)| writeln!(f, "not offloaded {count} times: {reason}"))
+        for (reason, count) in &self.0.refusals {
+            writeln!(f, "not offloaded {count} times: {reason}")?;
+        }
+        let RememberedWays { packets, directions, refused } = &self.0.ways;
+        if directions + packets > 0 {
+            writeln!(f, "ways remembered {directions} times, for {packets} packets")?;
+        }
+        refused.iter().try_for_each(|(reason, times)| {
+            writeln!(f, "way not remembered {times} times: {reason}")
+        })
     }
 }
 
 impl Serialize for Totals<'_> {
-    /// How often connections were not offloaded, by reason.
+    /// How often connections were not offloaded, by reason, and what they remembered.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         struct Refusals<'a>(&'a FlowSummary);
         impl Serialize for Refusals<'_> {
@@ -361,8 +370,21 @@ impl Serialize for Totals<'_> {
                 serializer.collect_map(refusals.map(|(reason, count)| (reason.text(), count)))
             }
         }
-        let mut object = serializer.serialize_map(Some(1))?;
+        struct Ways<'a>(&'a RememberedWays);
+        impl Serialize for Ways<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let RememberedWays { packets, directions, refused } = self.0;
+                let refused: BTreeMap<_, _> = refused.iter().copied().collect();
+                let mut object = serializer.serialize_map(Some(3))?;
+                object.serialize_entry("times", directions)?;
+                object.serialize_entry("packets", packets)?;
+                object.serialize_entry("not_remembered", &refused)?;
+                object.end()
+            }
+        }
+        let mut object = serializer.serialize_map(Some(2))?;
         object.serialize_entry("not_offloaded", &Refusals(self.0))?;
+        object.serialize_entry("remembered_ways", &Ways(&self.0.ways))?;
         object.end()
     }
 }

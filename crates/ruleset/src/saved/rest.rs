@@ -2,6 +2,7 @@
 
 //! Lists that follow the ruleset: owners of tables, counters of policies, and what is in no table.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use penstock_program::expr::Counter;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Kept, Reader};
 use crate::globals::{Globals, NAME_MAX, NewAccount, NewFingerprint, NewTimeout};
-use crate::model::{Chain, ChainProgram, Generation, Table};
+use crate::model::{Chain, ChainProgram, Generation, RuleOrigin, Table};
 
 /// What follows the ruleset: list after list, up to the last one that is not empty.
 #[derive(Default)]
@@ -23,6 +24,38 @@ pub(super) struct Rest {
     programs: Vec<SavedProgram>,
     /// Handles of table and set of those that are [`Set::gapless`](crate::model::Set::gapless).
     gapless: Vec<(u64, u64)>,
+    written: Vec<Written>,
+}
+
+/// The rules of a file, and where they stand in it.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    file: Arc<str>,
+    /// Handles of table, chain and rule, and the line.
+    rules: Vec<(u64, u64, u64, u32)>,
+}
+
+impl Written {
+    /// Of all rules that are kept and came from a file.
+    fn of(generation: &Generation, kept: &Kept<'_>) -> Vec<Written> {
+        let mut places: HashMap<Arc<str>, usize> = HashMap::new();
+        let mut all: Vec<Written> = Vec::new();
+        for table in generation.tables.iter().filter(|table| kept.has_table(table)) {
+            for chain in table.chains.iter().filter(|chain| kept.has_rules(table, chain)) {
+                for rule in &chain.rules {
+                    let Some(RuleOrigin { file, line }) = &rule.origin else { continue };
+                    let at = *places.entry(file.clone()).or_insert_with(|| {
+                        all.push(Written { file: file.clone(), rules: Vec::new() });
+                        all.len() - 1
+                    });
+                    if let Some(written) = all.get_mut(at) {
+                        written.rules.push((table.handle, chain.handle, rule.handle, *line));
+                    }
+                }
+            }
+        }
+        all
+    }
 }
 
 /// Of a table that has one.
@@ -82,6 +115,7 @@ impl Rest {
                     sets.map(|set| (table.handle, set.handle))
                 })
                 .collect(),
+            written: Written::of(generation, kept),
         }
     }
 
@@ -89,7 +123,8 @@ impl Rest {
         fn list<T: Serialize>(list: &[T], bytes: Vec<u8>) -> Vec<u8> {
             postcard::to_extend(list, bytes).unwrap_or_default()
         }
-        let Rest { owners, policies, accounts, timeouts, fingerprints, programs, gapless } = self;
+        let Rest { owners, policies, accounts, timeouts, fingerprints, programs, gapless, written } =
+            self;
         let lists = [
             owners.len(),
             policies.len(),
@@ -98,6 +133,7 @@ impl Rest {
             fingerprints.len(),
             programs.len(),
             gapless.len(),
+            written.len(),
         ];
         let lists = lists.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1);
         let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
@@ -106,7 +142,8 @@ impl Rest {
         let bytes = if lists > 3 { list(timeouts, bytes) } else { bytes };
         let bytes = if lists > 4 { list(fingerprints, bytes) } else { bytes };
         let bytes = if lists > 5 { list(programs, bytes) } else { bytes };
-        if lists > 6 { list(gapless, bytes) } else { bytes }
+        let bytes = if lists > 6 { list(gapless, bytes) } else { bytes };
+        if lists > 7 { list(written, bytes) } else { bytes }
     }
 
     pub(super) fn read(
@@ -135,6 +172,9 @@ impl Rest {
         if !is_end() {
             rest.gapless = Vec::deserialize(&mut *reader)?;
         }
+        if !is_end() {
+            rest.written = Vec::deserialize(&mut *reader)?;
+        }
         Ok(rest)
     }
 
@@ -162,7 +202,8 @@ impl Rest {
         Some(globals)
     }
 
-    /// Gives a table its owner, its sets what they lack, and its chains their counters and programs.
+    /// Gives a table its owner, its sets what they lack, its chains their counters and programs,
+    /// and its rules the places where they were written.
     pub(super) fn give(&self, table: &mut Table) {
         let owner = self.owners.iter().find(|owner| owner.table == table.handle);
         table.owner = owner.map_or(0, |owner| owner.port);
@@ -182,6 +223,26 @@ impl Rest {
             let chain = table.chains.iter_mut().find(|c| (table.handle, c.handle) == *place);
             if let Some(chain) = chain.filter(|chain| chain.base.is_some()) {
                 Arc::make_mut(chain).program = Some(program.clone());
+            }
+        }
+        let handle = table.handle;
+        let mut origins: HashMap<(u64, u64), RuleOrigin> = HashMap::new();
+        for Written { file, rules } in &self.written {
+            let of_table = rules.iter().filter(|(table, ..)| *table == handle);
+            origins.extend(of_table.map(|(_, chain, rule, line)| {
+                ((*chain, *rule), RuleOrigin { file: file.clone(), line: *line })
+            }));
+        }
+        if origins.is_empty() {
+            return;
+        }
+        for chain in &mut table.chains {
+            let chain = Arc::make_mut(chain);
+            for rule in &mut chain.rules {
+                // They have just been read: nobody else has them.
+                if let Some(rule) = Arc::get_mut(rule) {
+                    rule.origin = origins.remove(&(chain.handle, rule.handle));
+                }
             }
         }
     }

@@ -69,7 +69,7 @@ impl Channel {
         Ok((one, other))
     }
 
-    pub(super) fn from_fd(fd: OwnedFd) -> Channel {
+    pub(crate) fn from_fd(fd: OwnedFd) -> Channel {
         Channel(fd)
     }
 
@@ -78,17 +78,17 @@ impl Channel {
     }
 
     /// Its descriptor.
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         std::os::fd::AsFd::as_fd(&self.0)
     }
 
     /// Sends a message.
-    pub(super) fn say(&self, message: &impl Serialize) -> io::Result<()> {
+    pub(crate) fn say(&self, message: &impl Serialize) -> io::Result<()> {
         self.say_with(message, &[])
     }
 
     /// Sends a message with at most two descriptors.
-    pub(super) fn say_with(
+    pub(crate) fn say_with(
         &self,
         message: &impl Serialize,
         fds: &[BorrowedFd<'_>],
@@ -100,7 +100,7 @@ impl Channel {
 
     /// Receives a message of at most `limit` bytes within a time. `None` if the other end is
     /// closed.
-    pub(super) fn hear<T: DeserializeOwned>(
+    pub(crate) fn hear<T: DeserializeOwned>(
         &self,
         limit: usize,
         time: Option<Duration>,
@@ -110,7 +110,7 @@ impl Channel {
     }
 
     /// Sends bytes.
-    pub(super) fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    pub(crate) fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut packet = Vec::with_capacity(bytes.len().min(PACKET) + 1);
         let mut pieces = bytes.chunks(PACKET).peekable();
         let (mut first, mut left) = (FIRST, true);
@@ -160,7 +160,7 @@ impl Channel {
     }
 
     /// Receives bytes, at most `limit`, within a time. `None` if the other end is closed.
-    pub(super) fn receive(
+    pub(crate) fn receive(
         &self,
         limit: usize,
         time: Option<Duration>,
@@ -200,7 +200,7 @@ impl Channel {
     }
 
     /// Whether something can be received, or the other end is closed, within a time.
-    pub(super) fn is_ready(&self, time: Option<Duration>) -> io::Result<bool> {
+    pub(crate) fn is_ready(&self, time: Option<Duration>) -> io::Result<bool> {
         let milliseconds = time.map_or(-1, |time| time.as_millis().min(i32::MAX as u128) as i32);
         let mut poll = libc::pollfd { fd: self.raw(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, which lives through the call.

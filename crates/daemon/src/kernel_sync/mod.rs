@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The thread that keeps the network in step with the kernel's, devices with their TAPs, and that
-//! has neighbours found out.
+//! has neighbours found out. It takes and returns devices while packets pass: `ports`.
 
-use std::collections::{HashMap, HashSet};
+mod ports;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +19,9 @@ use crate::config::{Driver, OnDeath};
 use crate::devices::on_death;
 use crate::devices::ports::{MOST, Wire, WireConfig};
 use crate::devices::record::{Recorder, When};
+use crate::devices::taken_ports::TakenPorts;
 use crate::devices::takeover::{Taken, resume, stands_on};
+use crate::devices::wanted::{Origin, Wanted};
 use crate::guardian::GuardianHandle;
 use crate::host_sysctls::HostSysctls;
 use crate::log;
@@ -26,13 +30,25 @@ use crate::requests::inbox::Inbox;
 use crate::requests::workers::Workers;
 use crate::requests::{Barrier, Request, SyncRequest};
 
-/// A port, as far as it is followed.
-pub(crate) struct Followed {
+/// A port whose device is open.
+pub(crate) struct OpenedPort {
     pub(crate) taken: Taken,
     pub(crate) tap: Tap,
     /// The file of the device, if that is a TAP of a neighbour's.
-    end: Option<Tap>,
-    driver: Driver,
+    pub(crate) end: Option<Tap>,
+    pub(crate) driver: Driver,
+}
+
+/// A port, as far as it is followed.
+pub(crate) struct Followed {
+    /// By which workers know it.
+    pub(crate) number: usize,
+    pub(crate) origin: Origin,
+    pub(crate) taken: Taken,
+    pub(crate) tap: Tap,
+    /// The file of the device, if that is a TAP of a neighbour's.
+    pub(crate) end: Option<Tap>,
+    pub(crate) driver: Driver,
     /// What kind of link the device is.
     pub(crate) kind: Arc<str>,
     /// What the TAP was told.
@@ -41,33 +57,28 @@ pub(crate) struct Followed {
     plugged: Option<bool>,
     /// The device has gone. It comes back under its name as a port, or another one, with this
     /// address.
-    gone: bool,
+    pub(crate) gone: bool,
     /// That it cannot be taken again has been said.
     complained: bool,
     mac: Mac,
 }
 
 impl Followed {
-    pub(crate) fn new(
-        taken: Taken,
-        tap: Tap,
-        end: Option<Tap>,
-        driver: Driver,
-        device: &Link,
-    ) -> Self {
-        let kind = device.kind_name().into();
-        let mac = device.mac;
+    pub(crate) fn new(port: OpenedPort, number: usize, origin: Origin, device: &Link) -> Self {
+        let OpenedPort { taken, tap, end, driver } = port;
         Followed {
+            number,
+            origin,
             taken,
             tap,
             end,
             driver,
-            kind,
+            kind: device.kind_name().into(),
             carrier: None,
             plugged: None,
             gone: false,
             complained: false,
-            mac,
+            mac: device.mac,
         }
     }
 
@@ -84,6 +95,16 @@ impl Followed {
 }
 
 pub(crate) struct KernelSync {
+    /// What has changed in the kernel, and is not taken up yet.
+    pub(crate) changed: Changed,
+    /// Devices that are to become ports.
+    pub(crate) wanted: Wanted,
+    /// Where others see what is taken.
+    pub(crate) taken_ports: Arc<TakenPorts>,
+    /// Indexes and names of TAPs in the kept state.
+    pub(crate) kept_links: Vec<(u32, String)>,
+    /// Numbers that ports have.
+    pub(crate) numbers: BTreeSet<usize>,
     pub(crate) socket: Socket,
     pub(crate) monitor: Monitor,
     pub(crate) state: State,
@@ -154,20 +175,21 @@ impl KernelSync {
         const SHARE: u32 = 4;
         /// How soon it is noticed what happens to the TAP of a neighbour in another namespace.
         const LOOK: Duration = Duration::from_millis(500);
-        let (mut changed, mut ready) = (Changed::default(), Vec::new());
+        let mut ready = Vec::new();
         let mut earliest = Instant::now();
         self.follow_ports();
         self.isolate();
+        self.take_wanted();
         self.recorder.note();
         loop {
-            let patience = if changed.is_empty() {
+            let patience = if self.changed.is_empty() {
                 None
             } else {
                 Some(earliest.saturating_duration_since(Instant::now()))
             };
             let ends = self.ports.iter().any(|port| port.taken.end.is_some());
             let idle = if ends { LOOK } else { Duration::MAX };
-            let due = self.recorder.due_in(!changed.is_empty());
+            let due = self.recorder.due_in(!self.changed.is_empty());
             let look = self.devconf_due.saturating_duration_since(Instant::now());
             let until = [patience, due].into_iter().flatten().fold(look.min(idle), Duration::min);
             let milliseconds = until.as_millis().min(1000) as i32 + 1;
@@ -186,6 +208,7 @@ impl KernelSync {
                 match ask {
                     // The kernel may have no way there by now.
                     SyncRequest::Resolve(link, address) => drop(self.socket.resolve(link, address)),
+                    SyncRequest::Ports(request, to) => drop(to.send(self.carry_out(request))),
                     SyncRequest::Stop => return,
                 }
             }
@@ -194,23 +217,17 @@ impl KernelSync {
                 Ok(false) => {}
                 Err(e) => log(format_args!("what devices can do with XDP: {e}")),
             }
-            match self.monitor.take(&mut changed) {
-                Ok(true) => {}
-                Ok(false) => log("notifications were lost: reading the kernel's network again"),
-                Err(e) => log(format_args!("the kernel's network: {e}")),
-            }
-            match self.policies.as_mut().map_or(Ok(false), Policies::have_changed) {
-                Ok(true) => changed.note_policies(),
-                Ok(false) => {}
-                Err(e) => log(format_args!("the kernel's IPsec policies: {e}")),
-            }
+            self.listen();
             if Instant::now() >= self.devconf_due && self.look_at_devconf() {
-                changed.note_devconf();
+                self.changed.note_devconf();
             }
-            if self.recorder.due_in(!changed.is_empty()) == Some(Duration::ZERO) {
+            if self.recorder.due_in(!self.changed.is_empty()) == Some(Duration::ZERO) {
                 self.write_down();
             }
-            if changed.is_empty() || Instant::now() < earliest {
+            if self.wanted.due().is_some_and(|due| Instant::now() >= due) {
+                self.take_wanted();
+            }
+            if self.changed.is_empty() || Instant::now() < earliest {
                 if ends {
                     // The TAP may be in another namespace, or, recreated, be held by its creator.
                     self.follow_ports();
@@ -219,11 +236,12 @@ impl KernelSync {
                 continue;
             }
             let begun = Instant::now();
-            let pause = match self.take_up(&mut changed) {
+            let links = self.changed.links();
+            let pause = match self.take_up() {
                 Ok(()) => (begun.elapsed() * SHARE).max(Duration::from_millis(1)),
                 Err(e) => {
                     log(format_args!("the kernel's network: {e}"));
-                    changed = Changed::everything();
+                    self.changed = Changed::everything();
                     Duration::from_secs(1)
                 }
             };
@@ -232,6 +250,24 @@ impl KernelSync {
                 log(format_args!("{gone}: the TAP was removed"));
                 return;
             }
+            if links {
+                self.drop_gone();
+                self.take_wanted();
+            }
+        }
+    }
+
+    /// Notes what the kernel has told of.
+    pub(crate) fn listen(&mut self) {
+        match self.monitor.take(&mut self.changed) {
+            Ok(true) => {}
+            Ok(false) => log("notifications were lost: reading the kernel's network again"),
+            Err(e) => log(format_args!("the kernel's network: {e}")),
+        }
+        match self.policies.as_mut().map_or(Ok(false), Policies::have_changed) {
+            Ok(true) => self.changed.note_policies(),
+            Ok(false) => {}
+            Err(e) => log(format_args!("the kernel's IPsec policies: {e}")),
         }
     }
 
@@ -259,7 +295,9 @@ impl KernelSync {
         self.ports.iter().find(there).map(|p| p.taken.name.as_str())
     }
 
-    fn take_up(&mut self, changed: &mut Changed) -> std::io::Result<()> {
+    /// Reads what has changed, and tells all who have to know.
+    pub(crate) fn take_up(&mut self) -> std::io::Result<()> {
+        let changed = &mut std::mem::take(&mut self.changed);
         let links = changed.links();
         if changed.standing() {
             self.recorder.note();
@@ -335,8 +373,8 @@ impl KernelSync {
             );
         }
         let mut again = false;
-        for (number, device) in back {
-            let Some(port) = self.ports.get_mut(number) else { continue };
+        for (at, device) in back {
+            let Some(port) = self.ports.get_mut(at) else { continue };
             let resumed = match port.taken.end {
                 Some(_) => Ok(()),
                 None => resume(&mut self.socket, &port.taken, &device),
@@ -375,12 +413,13 @@ impl KernelSync {
                     (port.gone, port.carrier, port.plugged, port.complained) =
                         (false, None, None, false);
                     port.end = wire.end.as_ref().and_then(|end| end.try_clone().ok());
-                    self.guardian.tell(number, device.link.index);
+                    self.guardian.back(port.taken.tap, device.link.index);
                     let offload = OffloadPort::of(&port.taken, &wire);
                     if let Some(running) = offload.and_then(|port| self.offload.set_port(port)) {
                         let meeting = Barrier::of(self.workers.count());
                         self.workers.tell(|| Request::Offloaded(running.clone(), meeting.clone()));
                     }
+                    let number = port.number;
                     let share = |share| Request::Wire(number, Some(Box::new(share)));
                     self.workers.tell_each(wire.share().into_iter().map(share));
                     again = true;
@@ -392,19 +431,25 @@ impl KernelSync {
             }
         }
         if again {
+            self.show_taken();
             self.write_down();
         }
     }
 
     /// Writes down what is taken, and what stands there.
-    fn write_down(&mut self) {
-        let all: Vec<Taken> = self.ports.iter().map(|port| port.taken.clone()).collect();
-        self.recorder.write(&mut self.socket, &self.state, &all, When::During);
+    pub(crate) fn write_down(&mut self) {
+        let all = self.ports.iter().map(|port| (&port.taken, When::During)).collect::<Vec<_>>();
+        self.recorder.write(&mut self.socket, &self.state, &all);
+    }
+
+    /// Shows others what is taken.
+    pub(crate) fn show_taken(&self) {
+        self.taken_ports.set(self.ports.iter().map(|port| port.taken.clone()).collect());
     }
 
     /// The host's bridge must not forward between our ports (or VLANs on them) that were put into
     /// it: we forward between them.
-    fn isolate(&mut self) {
+    pub(crate) fn isolate(&mut self) {
         let open = |d: &&Device| d.link.port.as_ref().is_some_and(|port| !port.isolated);
         let devices =
             self.state.devices().iter().filter(open).filter(|d| self.port_below(d).is_some());
@@ -417,9 +462,9 @@ impl KernelSync {
     }
 
     /// What the host does to a TAP is done to its device; the device's carrier is the TAP's.
-    fn follow_ports(&mut self) {
+    pub(crate) fn follow_ports(&mut self) {
         let devices = self.state.devices();
-        for (number, port) in self.ports.iter_mut().enumerate() {
+        for port in &mut self.ports {
             let of = |index: u32| devices.iter().find(|d| d.link.index == index);
             let carrier = match &port.end {
                 Some(end) => end.is_up(),
@@ -444,6 +489,7 @@ impl KernelSync {
                 if !std::mem::replace(&mut port.gone, true) {
                     log(format_args!("{}: the device is gone", port.taken.port));
                     self.offload.lose_port(port.taken.tap);
+                    let number = port.number;
                     self.workers.tell(|| Request::Wire(number, None));
                 }
                 continue;
