@@ -5,6 +5,9 @@
 //! The only file that knows the library. A [`Region`] is a Boolean function of numbered variables;
 //! variables with lower numbers are nearer to the root.
 
+// A region is what its diagram is; what changes inside of it is a count of references.
+#![allow(clippy::mutable_key_type)]
+
 use std::collections::HashMap;
 use std::fmt;
 use std::time::{Duration, Instant};

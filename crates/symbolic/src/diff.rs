@@ -12,7 +12,7 @@ use penstock_program::image::{ChainIndex, RuleIndex};
 use crate::bits::{self, Bit};
 use crate::boxes::{PacketBox, Teller};
 use crate::diagram::{Decided, Limits, Region};
-use crate::field::{Done, Field};
+use crate::field::{Done, Field, Input, What};
 use crate::identity::{self, Changes, Identities};
 use crate::universe::{Place, Universe};
 use crate::walk::{
@@ -176,6 +176,15 @@ fn affected(
     for program in [old, new] {
         for field in written_fields(program) {
             written.extend_from_slice(universe.variables(field));
+        }
+        // A set that the packet itself has changed has other elements afterwards.
+        let changed = walk::changed_sets(program);
+        for field in universe.fields() {
+            if let Field::Input(Input { what: What::Member, rule, .. }) = field
+                && changed.contains(rule)
+            {
+                written.extend_from_slice(universe.variables(*field));
+            }
         }
     }
     match written.is_empty() {

@@ -118,10 +118,7 @@ impl Meaning<'_> {
             }
             Op::LoadInner { .. } => Err(Unable::NoMeaning("it looks behind the transport header")),
             Op::InTunnel(_) => Err(Unable::NoMeaning("it looks into the packet of a tunnel")),
-            Op::PayloadSet { base, src, len, offset, csum_offset, csum_type, pseudo } => {
-                let sum = (*csum_type != ChecksumType::None).then_some(*csum_offset);
-                self.payload_set(*base, *src, *len, *offset, sum, *pseudo, live)
-            }
+            Op::PayloadSet { .. } => self.payload_set(op, live),
             Op::Meta { key, dst } => self.meta(*key, *dst, live),
             Op::MetaSet { key, src } => self.meta_set(*key, *src, live),
             Op::CmpWord { src, equal, mask, data } => {
@@ -401,16 +398,11 @@ impl Meaning<'_> {
         next(live)
     }
 
-    fn payload_set(
-        &mut self,
-        base: Base,
-        src: u8,
-        len: u8,
-        offset: u16,
-        sum: Option<u16>,
-        pseudo: bool,
-        live: Region,
-    ) -> Answer {
+    fn payload_set(&mut self, op: &Op, live: Region) -> Answer {
+        let &Op::PayloadSet { base, src, len, offset, csum_offset, csum_type, pseudo } = op else {
+            return next(live);
+        };
+        let sum = (csum_type != ChecksumType::None).then_some(csum_offset);
         if !matches!(base, Base::Network | Base::Transport) {
             return Err(Unable::NoMeaning("it writes outside of network and transport header"));
         }

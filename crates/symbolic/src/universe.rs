@@ -73,6 +73,9 @@ pub(crate) mod state {
     pub const ALL: [u8; 5] = [INVALID, ESTABLISHED, RELATED, NEW, UNTRACKED];
 }
 
+/// The input that says whether a set has a key, and the key.
+type Member = (Input, Vec<Bit>);
+
 /// The fields that rules ask, with their variables.
 pub struct Universe {
     /// Where regions live.
@@ -86,7 +89,7 @@ pub struct Universe {
     /// Keys that sets which packets change are asked for: the set and the key.
     keys: Vec<(u32, Vec<Bit>)>,
     /// Which keys a lookup in such a set was asked for, by rule number and operation.
-    members: HashMap<(u32, u16), Vec<(Input, Vec<Bit>)>>,
+    members: HashMap<(u32, u16), Vec<Member>>,
     /// Packets whose key is in a set, by the set's address and the key: sets are large, and rules of
     /// two rulesets ask for the same.
     found: HashMap<(usize, Vec<Bit>), Region>,
@@ -221,7 +224,7 @@ impl Universe {
     }
 
     /// What operations have asked sets for: input and key.
-    pub(crate) fn members(&self, rule: u32, op: u16) -> &[(Input, Vec<Bit>)] {
+    pub(crate) fn members(&self, rule: u32, op: u16) -> &[Member] {
         self.members.get(&(rule, op)).map_or(&[], |all| all)
     }
 

@@ -501,6 +501,18 @@ pub(crate) fn input_number(ops: &[penstock_program::op::Op], at: usize) -> u16 {
     ops.iter().take(at).filter(|op| asks_input(op)).count() as u16
 }
 
+/// Numbers of the sets that rules of a program change.
+pub(crate) fn changed_sets(program: &Program<'_>) -> Vec<u32> {
+    use penstock_program::op::Op;
+    let rules = reachable(program);
+    let ops = rules.iter().flat_map(|rule| ops_of(program.image, *rule));
+    ops.filter_map(|op| match op {
+        Op::SetUpdate(update) => program.sets.get(&set_address(&update.set)).copied(),
+        _ => None,
+    })
+    .collect()
+}
+
 /// Fields that rules of a program may write.
 pub(crate) fn written_fields(program: &Program<'_>) -> Vec<Field> {
     use penstock_program::image::Stateful;
@@ -514,7 +526,7 @@ pub(crate) fn written_fields(program: &Program<'_>) -> Vec<Field> {
                 Op::Stateful(s) if matches!(**s, Stateful::SecMark(_)) => {
                     all.push(Field::Meta(MetaKey::SecMark));
                 }
-                Op::Notrack => all.push(Field::CtState),
+                Op::Notrack => all.extend([Field::CtState, Field::CtBefore]),
                 Op::PayloadSet { base, len, offset, .. } => {
                     let end = offset.saturating_add((*len).into());
                     all.extend((*offset..end).map(|at| Field::Header { base: *base, at }));

@@ -84,6 +84,17 @@ impl Loaded {
             }
         };
         let generation = ruleset.generation();
+        for table in &generation.tables {
+            if let Some(chain) = table.chains.iter().find(|chain| chain.program.is_some()) {
+                let family = table.family.name();
+                return Err(format!(
+                    "Error: {}: chain {family} {} {} is a BPF program, which cannot be evaluated",
+                    file.display(),
+                    table.name,
+                    chain.name
+                ));
+            }
+        }
         let linked =
             Linked::new(&generation).map_err(|e| format!("Error: {}: {e}", file.display()))?;
         Ok(Loaded { file: file.display().to_string(), generation, linked, now })
