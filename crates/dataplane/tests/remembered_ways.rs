@@ -223,7 +223,7 @@ fn outcome(engine: Engine, steps: &[Step], mut size: impl FnMut() -> usize) -> (
                     burst.push(Frame { device: index(device), bytes, time });
                     rest = &rest[1..];
                 }
-                path.receive(burst.into_iter(), &mut all);
+                path.receive(burst, &mut all);
             }
             Step::Rules(rules) => {
                 all.0.lines.push(session(&mut ruleset, "list ruleset"));
@@ -315,7 +315,7 @@ impl Flow {
         let before = self.path.remembered_ways().packets;
         let device = self.path.network().link_by_name(device).unwrap().index;
         let frames = [Frame { device, bytes: &bytes, time: START }];
-        self.path.receive(frames.into_iter(), &mut self.seen);
+        self.path.receive(frames, &mut self.seen);
         let held = self.path.remembered_ways().packets - before;
         (std::mem::take(&mut self.seen.lines), held == 1)
     }

@@ -123,10 +123,7 @@ fn random_programs_do_what_they_do_in_the_kernel() {
         let ours = ours.run(&mut Bytes(&packet)) as usize;
         let _ = to.send(&packet);
         let mut buffer = [0; LEN];
-        let theirs = match from.recv(&mut buffer) {
-            Ok(len) => len,
-            Err(_) => 0,
-        };
+        let theirs = from.recv(&mut buffer).unwrap_or_default();
         assert_eq!(ours.min(LEN), theirs, "seed {seed}: {insns:x?}");
         dropped += u64::from(theirs == 0);
     }

@@ -220,7 +220,8 @@ mod tests {
         assert!(screen.take(key(KeyCode::Enter)) && on(&mut screen, "3"));
         assert!(screen.filter == "q1" && screen.view == View::Flows);
         assert!(screen.take(key(KeyCode::Esc)) && screen.filter.is_empty());
-        assert!(on(&mut screen, "?") && screen.help && on(&mut screen, "q") && !screen.help);
+        assert!(on(&mut screen, "?") && screen.help);
+        assert!(on(&mut screen, "q") && !screen.help);
         assert!(!on(&mut screen, "q"));
         assert!(!screen.take(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)));
     }

@@ -29,10 +29,10 @@ pub struct Wrong {
 
 impl Wrong {
     fn at(file: &Path, text: &str, span: Range<usize>, message: String) -> Wrong {
-        let start = text.floor_char_boundary(span.start.min(text.len()));
+        let start = boundary(text, span.start);
         let begin = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let end = text[start..].find('\n').map_or(text.len(), |at| start + at);
-        let last = text.floor_char_boundary(span.end.clamp(start, end));
+        let last = boundary(text, span.end.clamp(start, end));
         let first = text[begin..start].chars().count() + 1;
         let length = text[start..last].chars().count().max(1);
         Wrong {
@@ -87,11 +87,17 @@ fn take(file: &Path, text: &str, given: &mut Given) -> Result<(), Wrong> {
     Ok(())
 }
 
+/// The last boundary of a character that is not after a byte.
+fn boundary(text: &str, byte: usize) -> usize {
+    let byte = byte.min(text.len());
+    (0..=byte).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// A value or a message, and its place in the text.
+type Located = (Range<usize>, String);
+
 /// The values of a setting, as options have them, and their places.
-fn values(
-    setting: &Setting,
-    value: &Spanned<DeValue<'_>>,
-) -> Result<Vec<(Range<usize>, String)>, (Range<usize>, String)> {
+fn values(setting: &Setting, value: &Spanned<DeValue<'_>>) -> Result<Vec<Located>, Located> {
     match (setting.form, value.get_ref()) {
         (Form::Flag, DeValue::Boolean(true)) => Ok(vec![(value.span(), String::new())]),
         (Form::Flag, DeValue::Boolean(false)) => Ok(Vec::new()),
@@ -108,11 +114,7 @@ fn values(
 
 /// Pairs of a table as `KEY=VALUE`. A key with dots that is not quoted is a table in a table, and
 /// means the same.
-fn pairs(
-    before: &str,
-    table: &DeTable<'_>,
-    values: &mut Vec<(Range<usize>, String)>,
-) -> Result<(), (Range<usize>, String)> {
+fn pairs(before: &str, table: &DeTable<'_>, values: &mut Vec<Located>) -> Result<(), Located> {
     for (key, value) in table {
         let name = format!("{before}{}", key.get_ref());
         if let DeValue::Table(more) = value.get_ref() {
@@ -126,7 +128,7 @@ fn pairs(
 }
 
 /// A text or a number.
-fn one(value: &Spanned<DeValue<'_>>) -> Result<(Range<usize>, String), (Range<usize>, String)> {
+fn one(value: &Spanned<DeValue<'_>>) -> Result<Located, Located> {
     let text = match value.get_ref() {
         DeValue::String(text) => text.to_string(),
         DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
