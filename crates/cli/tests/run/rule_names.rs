@@ -56,7 +56,7 @@ fn a_rule_is_named_by_the_file_and_line_that_have_it() {
             "rule: inet t more handle 2 at ./more.nft:3: udp sport 5000 counter drop",
         ]
     );
-    // A chain and its rules in commands, with JSON, and on a state, where files are unknown.
+    // A chain and its rules in commands, and in a state, which keeps where they were written.
     place.write(
         "commands.nft",
         b"add table inet t\nadd chain inet t f { type filter hook forward priority 0; }\n\
@@ -73,7 +73,8 @@ fn a_rule_is_named_by_the_file_and_line_that_have_it() {
     assert!(made.status.success(), "{}", text(&made.stderr));
     let out = place.run("--net net.ip --state fw.state --read lan=lan.pcap");
     let told = text(&out.stderr);
-    assert!(told.contains("1  rule: inet t f handle 2: udp dport 9 drop\n"), "{told}");
+    let rule = "1  rule: inet t f handle 2 at commands.nft:4: udp dport 9 drop\n";
+    assert!(told.contains(rule), "{told}");
 }
 
 #[test]
