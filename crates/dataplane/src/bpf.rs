@@ -6,13 +6,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use penstock_ebpfvm::{Context, Counts, Fault, Host, Netfilter, Program, ProgramKind, Skb, Xdp};
+use penstock_ebpfvm::{Context, Counts, Fault, Netfilter, Program, ProgramKind, Skb, Xdp};
 use penstock_program::{Family, Hook};
-use penstock_random::Random;
 use penstock_tc::Hook as TcHook;
 
 use crate::reason::Place;
-use crate::sink::Sink;
 
 /// Where a program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,27 +284,5 @@ impl Bpf {
         if let Some(place) = self.contexts.get_mut(which) {
             *place = Some(context);
         }
-    }
-}
-
-/// What programs ask of the world.
-pub(crate) struct World<'a, S> {
-    pub(crate) sink: &'a mut S,
-    pub(crate) random: &'a mut Random,
-    /// Nanoseconds of the packet clock.
-    pub(crate) now: u64,
-}
-
-impl<S: Sink> Host for World<'_, S> {
-    fn now(&mut self) -> u64 {
-        self.now
-    }
-
-    fn random(&mut self) -> u32 {
-        self.random.u32()
-    }
-
-    fn trace(&mut self, line: &str) {
-        self.sink.bpf_printk(line);
     }
 }

@@ -35,6 +35,7 @@
 //! assert!(!matches!(verdict(8), Outcome::Drop { .. }));
 //! ```
 
+mod c_struct;
 pub mod cells;
 mod check;
 pub mod classify;

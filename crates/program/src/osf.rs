@@ -23,7 +23,7 @@
 
 use std::fmt;
 
-use crate::expr::XtInfo as Info;
+use crate::c_struct::CStruct;
 
 /// Longest option list (`MAX_IPOPTLEN`).
 const OPTIONS_MAX: usize = 40;
@@ -210,7 +210,7 @@ fn from_message(message: &[u8; MESSAGE_LEN]) -> Option<Fingerprint> {
     const OPTIONS: usize = 112;
     /// Bytes of `struct nf_osf_opt`.
     const OPTION: usize = 12;
-    let info = Info(message);
+    let info = CStruct(message);
     let name = |number: usize| info.text(NAMES + number * NAME, NAME).unwrap_or_default();
     let window = info.u32(4);
     let count = usize::from(info.u16(14));

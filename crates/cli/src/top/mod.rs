@@ -8,11 +8,13 @@
 //! | `history` | rates of the last minutes |
 //! | `screen` | what is chosen of it, and what keys do |
 //! | `drawing` | the widgets of the screen |
+//! | `terminal` | the screen on a terminal, until the user has seen enough |
 
 mod drawing;
 mod history;
 mod screen;
 mod snapshot;
+mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -168,7 +170,7 @@ fn run(options: &Options) -> Result<(), Failed> {
     }
     let is_live = options.read.is_none();
     let screen = Screen::new(before, now, options.view.unwrap_or(View::Ports));
-    screen.run(options.interval, is_live, &mut look)
+    terminal::show(screen, options.interval, is_live, &mut look)
 }
 
 /// A view in lines, sorted by its first column.

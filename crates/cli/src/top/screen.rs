@@ -2,13 +2,10 @@
 
 //! What is chosen on the full screen, and what keys do.
 
-use std::time::{Duration, Instant};
-
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::history::History;
 use super::snapshot::{Row, Snapshot, View};
-use super::{Failed, drawing};
 
 /// The keys, and what they do.
 pub const KEYS: [(&str, &str); 12] = [
@@ -72,43 +69,10 @@ impl Screen {
         }
     }
 
-    /// Shows it on the terminal until the user has seen enough. `look` says what there is now.
-    pub fn run(
-        mut self,
-        interval: Duration,
-        is_live: bool,
-        look: &mut dyn FnMut() -> Result<Snapshot, Failed>,
-    ) -> Result<(), Failed> {
-        let mut terminal = ratatui::try_init()?;
-        let shown = self.show(&mut terminal, interval, is_live, look);
-        ratatui::restore();
-        shown
-    }
-
-    fn show(
-        &mut self,
-        terminal: &mut ratatui::DefaultTerminal,
-        interval: Duration,
-        is_live: bool,
-        look: &mut dyn FnMut() -> Result<Snapshot, Failed>,
-    ) -> Result<(), Failed> {
-        let mut next = Instant::now() + interval;
-        loop {
-            terminal.draw(|frame| drawing::draw(self, frame))?;
-            if event::poll(next.saturating_duration_since(Instant::now()))?
-                && let Event::Key(key) = event::read()?
-                && !self.take(key)
-            {
-                return Ok(());
-            }
-            if Instant::now() >= next {
-                next = Instant::now() + interval;
-                if is_live && !self.paused {
-                    self.before = std::mem::replace(&mut self.now, look()?);
-                    self.history.add(&self.before, &self.now);
-                }
-            }
-        }
+    /// Goes on to the next moment.
+    pub fn advance(&mut self, next: Snapshot) {
+        self.before = std::mem::replace(&mut self.now, next);
+        self.history.add(&self.before, &self.now);
     }
 
     /// The rows that are shown, in their order.

@@ -4,11 +4,12 @@
 //! in common.
 
 use penstock_ebpfvm::context::Device;
-use penstock_ebpfvm::{Context as ProgramContext, Counts, Program};
+use penstock_ebpfvm::{Context as ProgramContext, Counts, Host, Program};
 use penstock_packet::Packet;
 use penstock_program::{Context, Family, Hook, Outcome};
+use penstock_random::Random;
 
-use crate::bpf::{BpfDifference, BpfFault, BpfRules, NETFILTER, World};
+use crate::bpf::{BpfDifference, BpfFault, BpfRules, NETFILTER};
 use crate::hook_result::HookResult;
 use crate::hooks::{Entry, HookProgram, ProgramIndex, devices};
 use crate::place::{chain_place, rule_place};
@@ -32,6 +33,28 @@ fn hook_number(hook: Hook) -> u8 {
         Hook::Output => 3,
         Hook::Postrouting => 4,
         Hook::Ingress | Hook::Egress => 5,
+    }
+}
+
+/// What programs ask of the world.
+struct World<'a, S> {
+    sink: &'a mut S,
+    random: &'a mut Random,
+    /// Nanoseconds of the packet clock.
+    now: u64,
+}
+
+impl<S: Sink> Host for World<'_, S> {
+    fn now(&mut self) -> u64 {
+        self.now
+    }
+
+    fn random(&mut self) -> u32 {
+        self.random.u32()
+    }
+
+    fn trace(&mut self, line: &str) {
+        self.sink.bpf_printk(line);
     }
 }
 

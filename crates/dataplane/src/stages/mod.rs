@@ -45,6 +45,7 @@ pub(crate) mod icmp_received;
 pub(crate) mod ingress_batch;
 pub(crate) mod ip4;
 pub(crate) mod ip6;
+pub(crate) mod mirred;
 pub(crate) mod nat;
 pub(crate) mod neighbours;
 pub(crate) mod options4;

@@ -10,7 +10,7 @@ use penstock_tc::Hook;
 use crate::bpf::{BpfAttachment, SKB};
 use crate::reason::DropReason;
 use crate::sink::Sink;
-use crate::stages::tc::Sent;
+use crate::stages::mirred::Sent;
 use crate::worker::Worker;
 
 /// Verdicts (`enum tcx_action_base`); all others are like the next program's.

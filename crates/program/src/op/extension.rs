@@ -12,6 +12,7 @@ use penstock_wire::checksum::{self, Sum};
 use super::Op;
 use super::bpf::BpfProgram;
 use super::ipv6::Ipv6Match;
+use super::masked::Masked;
 use crate::linked::{LinkedVerdict, NewConnection};
 use crate::osf::Fingerprints;
 use crate::state::dynamic::{DynamicSet, Statements};
@@ -257,15 +258,6 @@ pub struct IpsecElement {
     pub spi: Option<(u32, bool)>,
     /// Request id.
     pub reqid: Option<(u32, bool)>,
-}
-
-/// An address and a mask, those of IPv4 in the first 4 bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Masked {
-    /// The address.
-    pub address: [u8; 16],
-    /// Its bits that count.
-    pub mask: [u8; 16],
 }
 
 /// What a rule does with a table of addresses.

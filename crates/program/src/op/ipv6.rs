@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use super::Masked;
+use super::masked::Masked;
 
 /// What is asked of the headers of an IPv6 packet.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,18 +7,20 @@ mod bpf;
 mod extension;
 mod info;
 mod ipv6;
+mod masked;
 
 pub use bpf::{BpfAncillary, BpfPacket, BpfProgram};
 pub use extension::{
     ChunkFlags, ChunkRule, ChunksWanted, Cluster, ConnectionsOf, Extension, GroupRule, IpSetMatch,
-    IpSetTarget, IpsecElement, IpsecPolicy, Masked, Physdev, PortName, PrefixChange, RateRule,
-    RecentRule, Search, SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
+    IpSetTarget, IpsecElement, IpsecPolicy, Physdev, PortName, PrefixChange, RateRule, RecentRule,
+    Search, SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
 };
 pub use info::{Effect, Info, Parts, TRANSPORT_PRECHECKED, sees_fragments};
 pub use ipv6::{
     FragmentMatch, Ipv6Match, Number, OptionsMatch, RoutingMatch, Segment, SegmentField,
     SegmentsMatch, Within,
 };
+pub use masked::Masked;
 
 use std::sync::Arc;
 

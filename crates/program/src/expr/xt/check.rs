@@ -3,8 +3,8 @@
 //! What the kernel refuses of an extension when a rule is made (`xt_check_match()`,
 //! `xt_check_target()`, and the `checkentry` of each).
 
-use super::info::Info;
 use super::{Xt, registered, remembered};
+use crate::c_struct::CStruct;
 use crate::hook::{ChainType, Hook, Hooks};
 use crate::{Errno, Family};
 
@@ -66,7 +66,7 @@ impl Xt {
         }
         refuse_if(!row.protocols.is_empty() && !place.is_of(row.protocols), EINVAL)?;
         refuse_if(self.has_too_many_dimensions(), Errno::Erange)?;
-        let info = Info(&self.info);
+        let info = CStruct(&self.info);
         match (self.target, place.family) {
             (false, Family::Bridge) => bridge_match(&self.name, info),
             (false, _) => self.check_match(place, info),
@@ -74,7 +74,7 @@ impl Xt {
         }
     }
 
-    fn check_match(&self, place: &Place<'_>, info: Info<'_>) -> Result<(), Errno> {
+    fn check_match(&self, place: &Place<'_>, info: CStruct<'_>) -> Result<(), Errno> {
         let incoming = place.hook_is(&[Hook::Prerouting, Hook::Input]);
         let outgoing = place.hook_is(&[Hook::Output, Hook::Postrouting]);
         let wrong = match &*self.name {
@@ -123,7 +123,7 @@ impl Xt {
         refuse_if(wrong, Errno::Einval)
     }
 
-    fn check_target(&self, place: &Place<'_>, info: Info<'_>) -> Result<(), Errno> {
+    fn check_target(&self, place: &Place<'_>, info: CStruct<'_>) -> Result<(), Errno> {
         let wrong = match &*self.name {
             "AUDIT" => return refuse_if(info.u8(0) > 2, Errno::Erange),
             "CHECKSUM" => info.u8(0) != 1,
@@ -172,7 +172,7 @@ impl Xt {
 }
 
 /// What `recent_mt_check()` refuses.
-fn recent(info: Info<'_>) -> bool {
+fn recent(info: CStruct<'_>) -> bool {
     const SET_REMOVE: u8 = 0xa;
     const MODIFIERS: u8 = 0x30;
     let (seconds, hits, asked) = (info.u32(0), info.u32(4), info.u8(8));
@@ -184,7 +184,7 @@ fn recent(info: Info<'_>) -> bool {
 }
 
 /// What `rt_mt6_check()` refuses: addresses are those of routing headers of type 0.
-fn routing(info: Info<'_>) -> bool {
+fn routing(info: CStruct<'_>) -> bool {
     const TYPE: u8 = 1;
     const OF_TYPE_0: u8 = 0x38;
     let (flags, inverted) = (info.u8(16), info.u8(17));
@@ -193,13 +193,13 @@ fn routing(info: Info<'_>) -> bool {
 }
 
 /// Whether an address is the prefix of a network of so many bits, at most 64.
-fn is_prefix(info: Info<'_>, at: usize, bits: u8) -> bool {
+fn is_prefix(info: CStruct<'_>, at: usize, bits: u8) -> bool {
     let address = u128::from_be_bytes(info.bytes(at));
     bits <= 64 && address.checked_shl(bits.into()).unwrap_or(0) == 0
 }
 
 /// Matches of bridges that are about ports or ICMP, without the protocol that has those.
-fn bridge_match(name: &str, info: Info<'_>) -> Result<(), Errno> {
+fn bridge_match(name: &str, info: CStruct<'_>) -> Result<(), Errno> {
     const PROTOCOL: u8 = 8;
     const PORTS: u8 = 0x30;
     const ICMP: u8 = 0x40;

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use penstock_ipset::{CounterMatch, Query, packet};
 
-use super::info::Info;
 use super::part::stateful;
 use super::{Given, Lowering, Xt};
 use crate::State;
+use crate::c_struct::CStruct;
 use crate::op::{Extension, IpSetMatch, IpSetTarget};
 
 /// `IPSET_INVALID_ID`
@@ -26,7 +26,7 @@ const SET: usize = 4;
 const SET_V0: usize = 32;
 
 /// A `struct xt_set_info`: number of the set, dimensions, flags.
-fn set_info(rev: u32, info: Info<'_>, at: usize) -> (u16, u8, u8) {
+fn set_info(rev: u32, info: CStruct<'_>, at: usize) -> (u16, u8, u8) {
     if rev > 0 {
         return (info.u16(at), info.u8(at + 2), info.u8(at + 3));
     }
@@ -63,7 +63,7 @@ fn sets(xt: &Xt) -> impl Iterator<Item = (u16, u8)> {
     };
     let size = if xt.rev == 0 { SET_V0 } else { SET };
     (0..many).filter_map(move |n| {
-        let (index, dimensions, _) = set_info(xt.rev, Info(&xt.info), n * size);
+        let (index, dimensions, _) = set_info(xt.rev, CStruct(&xt.info), n * size);
         (index != NO_SET || !xt.target).then_some((index, dimensions))
     })
 }
@@ -82,7 +82,7 @@ impl Xt {
     /// Whether it has a set whose elements give packets something (`--map-set`), and whether that
     /// is a priority or a queue.
     pub(super) fn maps(&self) -> Option<bool> {
-        let info = Info(&self.info);
+        let info = CStruct(&self.info);
         let has = self.target && self.rev == 3 && info.u16(2 * SET) != NO_SET;
         has.then(|| info.u32(12) & (MAP_PRIORITY | MAP_QUEUE) != 0)
     }

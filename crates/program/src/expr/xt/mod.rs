@@ -30,7 +30,6 @@ mod check;
 mod connection;
 mod frame;
 mod host;
-mod info;
 mod ip_sets;
 mod ipv6;
 mod metadata;
@@ -50,16 +49,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Expression, Use};
+use crate::c_struct::CStruct;
 use crate::hook::Hooks;
 use crate::linking::{LinkReason, Linking, NotRun};
 use crate::needs::Needs;
 use crate::op::{Extension, Op};
 use crate::{Family, State};
-use info::Info;
 use part::Part;
 
 pub use check::Place as XtPlace;
-pub(crate) use info::Info as XtInfo;
 pub use named::Named as XtNamed;
 pub use registered::revisions as xt_revisions;
 pub use remembered::shared_rate as shared_xt_rate;
@@ -82,7 +80,7 @@ struct Given<'a> {
     rev: u32,
     /// Of the table.
     family: Family,
-    info: Info<'a>,
+    info: CStruct<'a>,
 }
 
 /// What an extension is lowered to. The error says what of it is not there.
@@ -112,7 +110,7 @@ impl Xt {
         if self.info.len() < row.len {
             return Err("its structure is too short");
         }
-        (row.lower)(&Given { rev: self.rev, family, info: Info(&self.info) })
+        (row.lower)(&Given { rev: self.rev, family, info: CStruct(&self.info) })
     }
 }
 

@@ -3,9 +3,9 @@
 //! Extensions that name objects which other programs make (`net/netfilter/xt_nfacct.c`,
 //! `xt_CT.c`).
 
-use super::info::Info;
 use super::part::Part;
 use super::{Given, Lowering, Xt};
+use crate::c_struct::CStruct;
 
 /// `NFACCT_NAME_MAX`, `CTNL_TIMEOUT_NAME_MAX`
 const NAME_MAX: usize = 32;
@@ -25,7 +25,7 @@ impl Xt {
     /// What it names that is in no table, if anything.
     pub fn named(&self) -> Option<Named<'_>> {
         const NOTRACK: u16 = 1;
-        let info = Info(&self.info);
+        let info = CStruct(&self.info);
         match (self.target, &*self.name) {
             (false, "nfacct") => info.text(0, NAME_MAX).map(Named::Account),
             (true, "CT") if info.u16(0) & NOTRACK == 0 => {
@@ -40,7 +40,7 @@ impl Xt {
 ///
 /// # Errors
 /// The name is no text.
-pub fn timeout(rev: u32, info: Info<'_>) -> Result<Option<&str>, &'static str> {
+pub fn timeout(rev: u32, info: CStruct<'_>) -> Result<Option<&str>, &'static str> {
     if rev == 0 || info.u8(TIMEOUT_AT) == 0 {
         return Ok(None);
     }

@@ -8,9 +8,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::super::{Limit, LimitType};
-use super::info::Info;
 use super::part::{Part, stateful, vm};
 use super::{Given, Lowering, Xt};
+use crate::c_struct::CStruct;
 use crate::op::{ConnectionsOf, Extension, GroupRule, RateRule, RecentRule};
 use crate::state::dynamic::{DynamicSet, NewStatement, SetStatement};
 use crate::state::{
@@ -43,7 +43,7 @@ pub enum Kept {
 /// Which state an extension has, if it has some.
 pub fn kept(xt: &Xt) -> Option<Kept> {
     const NTH: u16 = 1;
-    let info = Info(&xt.info);
+    let info = CStruct(&xt.info);
     match (xt.target, &*xt.name) {
         (false, "statistic") if info.u16(0) == NTH => Some(Kept::Nth),
         (false, "quota") => Some(Kept::Quota),
@@ -60,7 +60,7 @@ pub fn kept(xt: &Xt) -> Option<Kept> {
 
 /// What it begins with.
 pub fn new_state(xt: &Xt, now: u64) -> Option<State> {
-    let info = Info(&xt.info);
+    let info = CStruct(&xt.info);
     Some(match kept(xt)? {
         Kept::Nth => State::Numgen(NumgenState::after(info.u32(12))),
         Kept::Quota => State::Quota(QuotaState::new(0)),
@@ -87,7 +87,7 @@ pub fn new_state(xt: &Xt, now: u64) -> Option<State> {
 
 /// The name by which rules share the state, if they do.
 pub fn shared_name(xt: &Xt, family: Family) -> Option<String> {
-    let info = Info(&xt.info);
+    let info = CStruct(&xt.info);
     match kept(xt)? {
         Kept::Recent => Some(format!("recent {}", info.text(10, 200)?)),
         Kept::Groups => {
@@ -103,8 +103,8 @@ pub fn shared_name(xt: &Xt, family: Family) -> Option<String> {
 /// Takes note of one more rule that shares a state, at time `now` (ns).
 pub fn join(xt: &Xt, state: &State, now: u64) {
     match state {
-        State::Recent(table) => table.keep(kept_for(hits(Info(&xt.info)))),
-        State::Rate(rate) => rate.begin(rate_parameters(Info(&xt.info)), now),
+        State::Recent(table) => table.keep(kept_for(hits(CStruct(&xt.info)))),
+        State::Rate(rate) => rate.begin(rate_parameters(CStruct(&xt.info)), now),
         _ => {}
     }
 }
@@ -118,7 +118,7 @@ pub fn shared_rate(name: &str) -> String {
 }
 
 /// How a target RATEEST estimates.
-fn rate_parameters(info: Info<'_>) -> RateParameters {
+fn rate_parameters(info: CStruct<'_>) -> RateParameters {
     let [interval, ewma_log] = info.bytes(16);
     RateParameters { interval: interval as i8, ewma_log }
 }
@@ -126,7 +126,7 @@ fn rate_parameters(info: Info<'_>) -> RateParameters {
 impl Xt {
     /// Names of estimators that it compares, one or two.
     pub fn compared_rates(&self) -> impl Iterator<Item = &str> {
-        let info = Info(&self.info);
+        let info = CStruct(&self.info);
         let compares = !self.target && &*self.name == "rateest";
         let names = [(0, compares), (RATE_NAME, compares && info.u16(32) & RELATIVE != 0)];
         names.into_iter().filter(|(_, is)| *is).filter_map(move |(at, _)| info.text(at, RATE_NAME))
@@ -134,7 +134,7 @@ impl Xt {
 
     /// The estimator that it counts in, and how that estimates.
     pub fn counted_rate(&self) -> Option<(&str, RateParameters)> {
-        let info = Info(&self.info);
+        let info = CStruct(&self.info);
         let counts = self.target && &*self.name == "RATEEST";
         let name = info.text(0, RATE_NAME).filter(|_| counts)?;
         Some((name, rate_parameters(info)))
@@ -150,7 +150,7 @@ const BYTES_IN_SECOND: u16 = 1 << 4;
 const PACKETS_IN_SECOND: u16 = 1 << 5;
 
 /// Whether `xt_rateest_mt_checkentry()` takes the flags and the mode.
-pub fn compares_rates(info: Info<'_>) -> bool {
+pub fn compares_rates(info: CStruct<'_>) -> bool {
     let [flags, mode] = info.u16s(32);
     (flags & (ABSOLUTE | RELATIVE)).count_ones() == 1
         && flags & (BYTES_IN_SECOND | PACKETS_IN_SECOND) != 0
@@ -243,11 +243,11 @@ pub fn connlimit(given: &Given<'_>) -> Lowering {
 }
 
 /// Hits that a rule asks for.
-fn hits(info: Info<'_>) -> u32 {
+fn hits(info: CStruct<'_>) -> u32 {
     info.u32(4).min(RECENT_MOST - 1)
 }
 
-fn recent_mask(rev: u32, info: Info<'_>) -> [u8; 16] {
+fn recent_mask(rev: u32, info: CStruct<'_>) -> [u8; 16] {
     if rev == 0 { [u8::MAX; 16] } else { info.bytes(212) }
 }
 
@@ -315,7 +315,7 @@ impl GroupConfig {
     }
 }
 
-fn group_config(rev: u32, info: Info<'_>) -> GroupConfig {
+fn group_config(rev: u32, info: CStruct<'_>) -> GroupConfig {
     let (rates, rest) = match rev {
         1 => ([info.u32(20).into(), info.u32(24).into()], 28),
         _ => ([info.u64(256), info.u64(264)], 276),
@@ -347,7 +347,7 @@ const INVERTED: u32 = 1 << 4;
 const BYTES: u32 = 1 << 5;
 const WINDOW: u32 = 1 << 6;
 
-fn group_rate(rev: u32, info: Info<'_>) -> Result<GroupRate, &'static str> {
+fn group_rate(rev: u32, info: CStruct<'_>) -> Result<GroupRate, &'static str> {
     /// Costs are in these parts of a second.
     const PARTS: u64 = 1_000_000;
     let cfg = group_config(rev, info);

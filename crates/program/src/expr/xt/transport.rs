@@ -7,12 +7,12 @@
 //! That a packet is of the protocol is another expression of the rule, without which the kernel
 //! refuses it.
 
-use super::info::Info;
 use super::part::{
     Part, compare, equal, in_ranges, mask, network, own, range16, range32, transport,
 };
 use super::{Given, Lowering};
 use crate::Family;
+use crate::c_struct::CStruct;
 use crate::op::{ChunkFlags, ChunkRule, ChunksWanted, Extension};
 use crate::operand::CmpOp;
 
@@ -106,7 +106,7 @@ pub fn dccp(given: &Given<'_>) -> Lowering {
 }
 
 /// Which chunks `struct xt_sctp_info` asks for.
-fn chunks(info: Info<'_>, inverted: bool) -> Result<ChunkRule, &'static str> {
+fn chunks(info: CStruct<'_>, inverted: bool) -> Result<ChunkRule, &'static str> {
     const FLAGS: usize = 4;
     let wanted = match info.u32(264) {
         1 => ChunksWanted::Any,

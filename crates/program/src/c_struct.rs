@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The structure of an extension, as its program sends it.
+//! Structures of C, as programs send them.
 
 /// Bytes of a structure of C: integers in host order, at the offsets of 64-bit machines. What is
-/// not there is zero; the table of extensions says how long each structure has to be.
+/// not there, or not whole, is zero.
 #[derive(Clone, Copy, Debug)]
-pub struct Info<'a>(pub &'a [u8]);
+pub struct CStruct<'a>(pub &'a [u8]);
 
-impl<'a> Info<'a> {
+impl<'a> CStruct<'a> {
     /// Bytes at an offset.
     pub fn bytes<const N: usize>(self, at: usize) -> [u8; N] {
         self.0.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
