@@ -203,3 +203,19 @@ fn descend(
     }
     bits[i].choose(high, low, diagrams)
 }
+
+/// The value of bits for a packet.
+pub(crate) fn value_at(bits: &[Bit], point: &[bool]) -> Vec<u8> {
+    let mut bytes = vec![0; bits.len().div_ceil(8)];
+    let pad = bytes.len() * 8 - bits.len();
+    for (i, bit) in bits.iter().enumerate() {
+        let one = match bit {
+            Bit::Known(value) => *value,
+            Bit::Of(region) => region.contains(point),
+        };
+        if one {
+            bytes[(pad + i) / 8] |= 0x80 >> ((pad + i) % 8);
+        }
+    }
+    bytes
+}

@@ -285,3 +285,34 @@ impl Field {
         }
     }
 }
+
+/// States that `ct state` can tell (`NF_CT_STATE_*`).
+pub(crate) mod state {
+    pub const INVALID: u8 = 1;
+    pub const ESTABLISHED: u8 = 2;
+    pub const RELATED: u8 = 4;
+    pub const NEW: u8 = 8;
+    pub const UNTRACKED: u8 = 64;
+    /// With a connection.
+    pub const WITH_ENTRY: [u8; 3] = [ESTABLISHED, RELATED, NEW];
+    pub const ALL: [u8; 5] = [INVALID, ESTABLISHED, RELATED, NEW, UNTRACKED];
+}
+
+impl Done {
+    /// Those of which the value is shown by itself or as part of another one.
+    pub fn is_part(self) -> bool {
+        matches!(
+            self,
+            Done::NatFlags
+                | Done::NatAddress
+                | Done::NatLastAddress
+                | Done::NatPort
+                | Done::NatLastPort
+                | Done::NatBasePort
+                | Done::SentDevice
+                | Done::SentAddress
+                | Done::TproxyAddress
+                | Done::TproxyPort
+        )
+    }
+}

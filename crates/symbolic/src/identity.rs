@@ -19,7 +19,7 @@ use penstock_program::op::Op;
 use penstock_program::{DynamicSet, Family};
 use penstock_sets::Set;
 
-use crate::walk::{Program, asks_input, ops_of, set_address};
+use crate::program::{Program, asks_input, ops_of, set_address};
 
 /// Changes of a chain beyond which all of it between its first and last change counts as changed.
 const MOST_CHANGES: usize = 2000;

@@ -15,15 +15,18 @@
 //!
 //! | file | it is |
 //! | --- | --- |
-//! | `diagram` | regions and what is done with them, within limits of memory and time |
-//! | `field`, `universe` | what rules ask, its variables in their order, and what cannot be together |
-//! | `bits`, `machine` | numbers whose bits are regions; registers and written fields of such |
-//! | `meaning`, `lookup` | what each operation means: one match over all of them |
+//! | `diagram`, `bits` | regions and what is done with them, within limits of memory and time; numbers whose bits are regions |
+//! | `field`, `place`, `universe` | what rules ask, and where; variables in their order, and what cannot be together |
+//! | `layout`, `boxes`, `preferred` | regions in terms of values: few wide boxes, packets that are easy to read |
+//! | `program`, `asked`, `identity` | rulesets: what can be reached, what is asked, what two of them have in common |
+//! | `fate` | what becomes of packets, and what decides it |
+//! | `machine`, `question`, `lookup`, `meaning` | what each operation means: one match over all of them |
 //! | `walk` | chains, calls and base chains of a hook |
-//! | `identity`, `diff` | what two rulesets have in common, and for which packets they differ |
-//! | `boxes`, `layout` | regions in terms of values: few wide boxes |
+//! | `classes`, `diff`, `prove` | for which packets two rulesets differ; claims |
 //! | `example` | a packet of a region, and what the interpreter does with it |
-//! | `prove` | claims |
+//!
+//! A file uses those of its row and of rows above; `example` checks what `diff` and `prove` say and
+//! uses neither.
 //!
 //! The field of a packet that depends on more than the packet is an [`Input`]. What has no meaning
 //! here is refused with the rule and the reason ([`Failure`]); nothing is left out. This crate
@@ -31,30 +34,39 @@
 
 #![warn(missing_docs)]
 
+mod asked;
 mod bits;
 mod boxes;
+mod classes;
 mod diagram;
 mod diff;
 mod example;
+mod fate;
 mod field;
 mod identity;
 mod layout;
 mod lookup;
 mod machine;
 mod meaning;
+mod place;
+mod preferred;
+mod program;
 mod prove;
+mod question;
 mod universe;
 mod walk;
 
+pub use asked::asked;
 pub use bits::Bit;
 pub use boxes::{PacketBox, Part, Values, parts};
+pub use classes::Class;
 pub use diagram::{Decided, Diagrams, Limits, Region, Undecided};
-pub use diff::{Class, Decider, Difference, Fate, Side, Written, diff};
+pub use diff::{Difference, Side, diff};
 pub use example::{Example, Verified, check};
+pub use fate::{Decider, End, Fate, Written};
 pub use field::{Base as HeaderBase, Done, Field, Input, What};
+pub use place::Place;
+pub use program::{Base, Program, reachable, set_address};
 pub use prove::{Claim, Outcome, Proof, Proofs, Unproved, prove};
-pub use universe::{Place, Universe};
-pub use walk::{
-    Base, Decision, End, Evaluated, Failure, Program, asked, evaluate, evaluate_reach, matching,
-    reachable, set_address,
-};
+pub use universe::Universe;
+pub use walk::{Decision, Evaluated, Failure, evaluate, evaluate_reach, matching};

@@ -5,10 +5,14 @@
 use penstock_program::image::{ChainIndex, RuleIndex};
 use penstock_program::op::Op;
 
+use crate::asked::asked;
 use crate::diagram::{Limits, Undecided};
-use crate::diff::Decider;
-use crate::universe::{Place, Universe};
-use crate::walk::{self, End, Failure, Program, evaluate, is_look, matching, ops_of};
+use crate::fate::{Decider, End};
+use crate::place::Place;
+use crate::preferred::preferred;
+use crate::program::{Program, before_tracking, is_look, ops_of};
+use crate::universe::Universe;
+use crate::walk::{Failure, evaluate, matching};
 
 /// What may become of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,18 +97,16 @@ pub fn prove(
     claims: &[Claim<'_>],
     limits: Limits,
 ) -> Result<Proofs, Unproved> {
-    let mut asked = walk::asked(place, program);
+    let mut fields = asked(place, program);
     for claim in claims {
-        asked.extend(walk::asked(place, claim.matches));
+        fields.extend(asked(place, claim.matches));
     }
-    let mut universe = Universe::new(place, limits, asked);
+    let mut universe = Universe::new(place, limits, fields);
     let mut regions = Vec::new();
     for (number, claim) in claims.iter().enumerate() {
         let rule = first_rule(claim.matches);
-        let early = program
-            .bases
-            .first()
-            .is_some_and(|base| walk::before_tracking(place.hook, base.priority));
+        let early =
+            program.bases.first().is_some_and(|base| before_tracking(place.hook, base.priority));
         if let Some(rule) = rule
             && let Some(reason) = not_a_match(claim.matches, rule)
         {
@@ -142,7 +144,7 @@ pub fn prove(
             if wrong.is_none() {
                 continue;
             }
-            let preferred = crate::example::preferred(&universe, &wrong).map_err(limit)?;
+            let preferred = preferred(&universe, &wrong).map_err(limit)?;
             let Some(example) = d.packet_of(&preferred) else { continue };
             let decider = Decider { rule: decision.rule, base: decision.base };
             proof = Proof::Refuted { example, end: decision.end, decider };

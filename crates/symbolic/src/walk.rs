@@ -11,71 +11,20 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use penstock_program::expr::{MetaKey, RejectType};
-use penstock_program::image::{ChainIndex, Image, LinkedVerdict, RuleIndex};
+use penstock_program::expr::MetaKey;
+use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
 use penstock_program::interp::JUMP_STACK;
-use penstock_program::{ChainType, DynamicSet, Family, Hook};
+use penstock_program::op::Op;
+use penstock_program::{ChainType, DynamicSet, Family};
 
-use crate::bits::Bit;
+use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region, Undecided};
-use crate::field::Field;
+use crate::fate::End;
+use crate::field::{Done, Field};
 use crate::machine::Machine;
-use crate::meaning::{At, Meaning, RuleEnd, Unable, asks};
-use crate::universe::{Place, Universe};
-
-/// A base chain to evaluate.
-#[derive(Clone, Copy, Debug)]
-pub struct Base {
-    /// Which.
-    pub chain: ChainIndex,
-    /// Its type.
-    pub kind: ChainType,
-    /// Its priority.
-    pub priority: i32,
-    /// Family of its table: in `inet` places chains of `ip` and `ip6` see packets of their own.
-    pub family: Family,
-}
-
-/// A linked ruleset, and which of its chains are looked at.
-pub struct Program<'a> {
-    /// The ruleset.
-    pub image: &'a Image,
-    /// Base chains of one hook, in the order in which packets pass them; or one chain.
-    pub bases: Vec<Base>,
-    /// Numbers of rules, in the order of the image: equal in two rulesets where the rules are.
-    pub numbers: Vec<u32>,
-    /// Numbers of sets that packets change, equal in two rulesets where the sets are: by address.
-    pub sets: HashMap<usize, u32>,
-    /// Elements of those are taken as they are listed, in place of anything.
-    pub listed: bool,
-    /// Time for elements that expire, in nanoseconds since the epoch.
-    pub now: u64,
-}
-
-/// The number of a set by its address.
-pub fn set_address(set: &Arc<DynamicSet>) -> usize {
-    Arc::as_ptr(set) as usize
-}
-
-/// What becomes of packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum End {
-    /// They pass.
-    Accept,
-    /// They are dropped.
-    Drop,
-    /// They are dropped and answered.
-    Reject(RejectType, u8),
-    /// They are sent elsewhere.
-    Stolen,
-    /// A listener gets them.
-    Queue {
-        /// One of so many, from the first on.
-        total: u16,
-        /// Without a listener they pass.
-        bypass: bool,
-    },
-}
+use crate::meaning::{At, Follows, Meaning, RuleEnd, Unable};
+use crate::program::{Program, before_tracking, input_number, is_look, ops_of, set_address};
+use crate::universe::Universe;
 
 /// Packets of which the same rule has decided.
 #[derive(Clone, Debug)]
@@ -131,64 +80,6 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
-
-/// Rules that can be reached from base chains, each once, in the order of the image.
-pub fn reachable(program: &Program<'_>) -> Vec<RuleIndex> {
-    let image = program.image;
-    let mut seen = vec![false; image.chains.len()];
-    let mut open: Vec<ChainIndex> = program.bases.iter().map(|base| base.chain).collect();
-    while let Some(chain) = open.pop() {
-        let Some(known) = seen.get_mut(chain.0 as usize) else { continue };
-        if std::mem::replace(known, true) {
-            continue;
-        }
-        let Some(linked) = image.chain(chain) else { continue };
-        for rule in image.rules_of(linked) {
-            let ops = image.ops.get(rule.first as usize..rule.end as usize).unwrap_or(&[]);
-            open.extend(ops.iter().flat_map(|op| op.targets()).map(|(chain, _)| chain));
-        }
-    }
-    let chains = image.chains.iter().zip(seen).filter(|(_, seen)| *seen);
-    let mut all: Vec<RuleIndex> =
-        chains.flat_map(|(chain, _)| chain.first..chain.end).map(RuleIndex).collect();
-    all.sort_unstable();
-    all
-}
-
-/// Fields that rules ask, for [`Universe::new`].
-pub fn asked(place: Place, program: &Program<'_>) -> Vec<Field> {
-    let mut all = Vec::new();
-    let mut seen = std::collections::HashSet::new();
-    for rule in reachable(program) {
-        for op in ops_of(program.image, rule) {
-            asks(place, op, &mut |field| {
-                if seen.insert(field) {
-                    all.push(field);
-                }
-            });
-        }
-    }
-    all
-}
-
-/// Operations of a rule.
-pub(crate) fn ops_of(image: &Image, rule: RuleIndex) -> &[penstock_program::op::Op] {
-    let linked = image.rules.get(rule.0 as usize);
-    let range = linked.map(|rule| rule.first as usize..rule.end as usize);
-    range.and_then(|range| image.ops.get(range)).unwrap_or(&[])
-}
-
-/// `NF_IP_PRI_CONNTRACK`.
-const CONNTRACK: i32 = -200;
-
-/// Whether a base chain runs before connection tracking.
-pub(crate) fn before_tracking(hook: Hook, priority: i32) -> bool {
-    match hook {
-        Hook::Prerouting | Hook::Output => priority <= CONNTRACK,
-        Hook::Ingress => true,
-        Hook::Input | Hook::Forward | Hook::Postrouting | Hook::Egress => false,
-    }
-}
 
 /// Evaluates base chains over the packets of a region.
 ///
@@ -280,7 +171,7 @@ impl<'a, 'p> Walk<'a, 'p> {
                 let bits = self.universe.bits(Field::Meta(MetaKey::NfProto));
                 let bits = self.limit(bits)?;
                 let d = &self.universe.diagrams;
-                let own = crate::bits::equal(d, &bits, &[base.family as u8], &[0xff]);
+                let own = bits::equal(d, &bits, &[base.family as u8], &[0xff]);
                 let own = self.limit(own)?;
                 wanted = self.limit(self.universe.diagrams.and(&wanted, &own))?;
             }
@@ -288,7 +179,7 @@ impl<'a, 'p> Walk<'a, 'p> {
                 // The first packets of connections that no rule has translated yet.
                 let first = self.universe.holds(Field::Untranslated);
                 let first = self.limit(first)?;
-                let done = self.machine.field(self.universe, Field::Done(crate::field::Done::Nat));
+                let done = self.machine.field(self.universe, Field::Done(Done::Nat));
                 let done = self.limit(done)?;
                 wanted = self.limit(self.universe.diagrams.and(&wanted, &first))?;
                 for bit in done {
@@ -359,7 +250,7 @@ impl<'a, 'p> Walk<'a, 'p> {
                         LinkedVerdict::Accept => self.decide(region, End::Accept, Some(rule)),
                         LinkedVerdict::Drop => self.decide(region, End::Drop, Some(rule)),
                         LinkedVerdict::Queue { num, bypass } => {
-                            let done = crate::field::Done::Queue;
+                            let done = Done::Queue;
                             let noted = self.machine.done(self.universe, &region, done, num.into());
                             self.limit(noted)?;
                             self.decide(region, End::Queue { total: 1, bypass }, Some(rule));
@@ -414,9 +305,9 @@ impl<'a, 'p> Walk<'a, 'p> {
         &mut self,
         rule: RuleIndex,
         number: usize,
-        op: &penstock_program::op::Op,
+        op: &Op,
         live: Region,
-    ) -> Result<crate::meaning::Follows, Failure> {
+    ) -> Result<Follows, Failure> {
         let program = self.program;
         let image = program.image;
         let family = image
@@ -462,78 +353,4 @@ impl<'a, 'p> Walk<'a, 'p> {
         }
         Ok(live)
     }
-}
-
-/// Whether an operation does nothing but to go on or to break.
-pub(crate) fn is_look(op: &penstock_program::op::Op) -> bool {
-    use penstock_program::op::{Effect, Load, Op};
-    match op {
-        Op::Verdict(_) | Op::Lookup { load: Load::Verdict, .. } => false,
-        // What they count is not looked at.
-        Op::Counter(_) | Op::Log(_) | Op::Lookup { .. } | Op::LookupDynamic { .. } => true,
-        op => {
-            let info = op.info();
-            info.effect == Effect::None && !info.decides
-        }
-    }
-}
-
-/// Whether an operation may ask for what is more than the packet.
-pub(crate) fn asks_input(op: &penstock_program::op::Op) -> bool {
-    use penstock_program::image::Stateful;
-    use penstock_program::op::Op;
-    match op {
-        Op::Stateful(stateful) => !matches!(**stateful, Stateful::Counter(_) | Stateful::Last(_)),
-        Op::SetUpdate(_)
-        | Op::LookupDynamic { .. }
-        | Op::NumgenInc { .. }
-        | Op::NumgenRandom { .. }
-        | Op::Jhash { .. }
-        | Op::Symhash { .. }
-        | Op::FlowOffload(_)
-        | Op::Meta { key: MetaKey::Prandom, .. } => true,
-        _ => false,
-    }
-}
-
-/// The number of an operation among those of its rule that ask for inputs.
-pub(crate) fn input_number(ops: &[penstock_program::op::Op], at: usize) -> u16 {
-    ops.iter().take(at).filter(|op| asks_input(op)).count() as u16
-}
-
-/// Numbers of the sets that rules of a program change.
-pub(crate) fn changed_sets(program: &Program<'_>) -> Vec<u32> {
-    use penstock_program::op::Op;
-    let rules = reachable(program);
-    let ops = rules.iter().flat_map(|rule| ops_of(program.image, *rule));
-    ops.filter_map(|op| match op {
-        Op::SetUpdate(update) => program.sets.get(&set_address(&update.set)).copied(),
-        _ => None,
-    })
-    .collect()
-}
-
-/// Fields that rules of a program may write.
-pub(crate) fn written_fields(program: &Program<'_>) -> Vec<Field> {
-    use penstock_program::image::Stateful;
-    use penstock_program::op::Op;
-    let mut all = Vec::new();
-    for rule in reachable(program) {
-        for op in ops_of(program.image, rule) {
-            match op {
-                Op::MetaSet { key, .. } => all.push(Field::Meta(*key)),
-                Op::CtSet { key, .. } => all.push(Field::Ct(*key, None)),
-                Op::Stateful(s) if matches!(**s, Stateful::SecMark(_)) => {
-                    all.push(Field::Meta(MetaKey::SecMark));
-                }
-                Op::Notrack => all.extend([Field::CtState, Field::CtBefore]),
-                Op::PayloadSet { base, len, offset, .. } => {
-                    let end = offset.saturating_add((*len).into());
-                    all.extend((*offset..end).map(|at| Field::Header { base: *base, at }));
-                }
-                _ => {}
-            }
-        }
-    }
-    all
 }

@@ -2,8 +2,8 @@
 
 //! The commands of the documentation, as they stand there.
 //!
-//! A block that begins with <code>```sh test</code> is run in a copy of `examples/router`, with the
-//! program in the path; the blocks of a page one after the other in the same place. It has to end
+//! A block that begins with <code>```sh test</code> is run in a copy of `examples/router`, beside
+//! one of `examples/prove`, with the program in the path; the blocks of a page one after the other in the same place. It has to end
 //! with status 0, or with the one that `exit=` names. If a block <code>```text</code> follows, the
 //! block prints it: line by line, where `…` stands for lines that are left out.
 
@@ -90,10 +90,12 @@ fn run(page: &Path, blocks: &[Block]) {
     fs::create_dir_all(top.join("bin")).unwrap();
     symlink(env!("CARGO_BIN_EXE_penstock"), top.join("bin/penstock")).unwrap();
     let place = top.join("router");
-    fs::create_dir_all(&place).unwrap();
-    for file in fs::read_dir(root().join("examples/router")).unwrap() {
-        let file = file.unwrap();
-        fs::copy(file.path(), place.join(file.file_name())).unwrap();
+    for example in ["router", "prove"] {
+        fs::create_dir_all(top.join(example)).unwrap();
+        for file in fs::read_dir(root().join("examples").join(example)).unwrap() {
+            let file = file.unwrap();
+            fs::copy(file.path(), top.join(example).join(file.file_name())).unwrap();
+        }
     }
     let path = std::env::var("PATH").unwrap_or_default();
     for block in blocks {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Which fields rules ask, as far as that can be seen before they are evaluated: they give the
+//! universe its order of variables.
+
+use std::collections::HashSet;
+
+use penstock_program::expr::{CtKey, MetaKey};
+use penstock_program::op::Op;
+
+use crate::field::{Base, Field};
+use crate::place::Place;
+use crate::program::{Program, ops_of, reachable};
+
+/// Fields that rules ask, for [`Universe::new`](crate::Universe::new).
+pub fn asked(place: Place, program: &Program<'_>) -> Vec<Field> {
+    let mut all = Vec::new();
+    let mut seen = HashSet::new();
+    for rule in reachable(program) {
+        for op in ops_of(program.image, rule) {
+            asks(place, op, &mut |field| {
+                if seen.insert(field) {
+                    all.push(field);
+                }
+            });
+        }
+    }
+    all
+}
+
+/// Fields that an operation asks, as far as that can be seen from it alone: for the order of
+/// variables. What is missing is added when it is asked.
+fn asks(place: Place, op: &Op, add: &mut dyn FnMut(Field)) {
+    if let Some(load) = op.header_load() {
+        let end = load.offset.saturating_add(load.len.into());
+        for at in load.offset..end {
+            add(Field::Header { base: load.base, at });
+        }
+        if !place.always_has(load.base, end) {
+            add(Field::Present { base: load.base, bytes: end });
+        }
+        if load.base == Base::Transport {
+            add(Field::Transport);
+        }
+    }
+    match op {
+        Op::Meta { key: MetaKey::L4Proto, .. } => {
+            add(Field::Transport);
+            add(Field::Meta(MetaKey::L4Proto));
+        }
+        Op::Meta { key: MetaKey::Prandom, .. } => {}
+        Op::Meta { key, .. } | Op::MetaSet { key, .. } => add(Field::Meta(*key)),
+        Op::CtState { .. } | Op::Notrack => add(Field::CtState),
+        Op::Ct { key, dir, .. } => {
+            add(Field::CtState);
+            if !matches!(key, CtKey::Src | CtKey::Dst) {
+                add(Field::Ct(*key, if *key == CtKey::Direction { None } else { *dir }));
+            }
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The bytes of an example: link header, network header and what follows, with those that rules ask
+//! in their places.
+
+use std::collections::HashMap;
+
+use penstock_packet::{Packet, VlanTag};
+use penstock_program::Family;
+use penstock_program::expr::MetaKey;
+use penstock_wire::{checksum, ethernet, protocol};
+
+use crate::field::{Base, Field};
+use crate::layout;
+use crate::universe::Universe;
+
+/// Bytes of a header with those that rules ask put in their places.
+struct Layer {
+    bytes: Vec<u8>,
+    /// Which of them rules ask.
+    fixed: Vec<bool>,
+}
+
+impl Layer {
+    fn new(bytes: &[u8]) -> Self {
+        Layer { bytes: bytes.to_vec(), fixed: vec![false; bytes.len()] }
+    }
+
+    fn resize(&mut self, len: usize) {
+        self.bytes.resize(len, 0);
+        self.fixed.resize(len, false);
+    }
+
+    /// A byte that a rule asks; `None` if the place has another one already.
+    fn fix(&mut self, at: usize, byte: u8) -> Option<()> {
+        match (self.bytes.get(at).copied(), self.fixed.get(at).copied()) {
+            (Some(known), Some(true)) if known != byte => None,
+            (Some(_), Some(_)) => {
+                (self.bytes[at], self.fixed[at]) = (byte, true);
+                Some(())
+            }
+            // Behind the end, where no rule reads it.
+            _ => Some(()),
+        }
+    }
+
+    fn fill(&mut self, at: usize, bytes: &[u8]) {
+        for (at, byte) in (at..).zip(bytes) {
+            if self.fixed.get(at) == Some(&false) {
+                self.bytes[at] = *byte;
+            }
+        }
+    }
+}
+
+/// What a load of the link header sees: the tag stands in it.
+pub(super) fn link_seen(packet: &Packet) -> Vec<u8> {
+    let Some(tag) = packet.meta.vlan else { return packet.frame().to_vec() };
+    let frame = packet.frame();
+    let mut seen = frame[..12.min(frame.len())].to_vec();
+    seen.extend(tag.protocol.to_be_bytes());
+    seen.extend(tag.tci.to_be_bytes());
+    seen.extend(packet.meta.protocol.to_be_bytes());
+    seen.extend(frame.get(14..).unwrap_or(&[]));
+    seen
+}
+
+/// Lengths that a header and what follows it may have: least and most.
+fn lengths(universe: &Universe, point: &[bool], base: Base) -> (usize, usize) {
+    let (mut least, mut most) = (0, usize::from(u16::MAX));
+    for field in universe.fields() {
+        match field {
+            Field::Present { base: of, bytes } if *of == base => {
+                match universe.flag(*field, point) {
+                    Some(true) => least = least.max(usize::from(*bytes)),
+                    _ => most = most.min(usize::from(*bytes).saturating_sub(1)),
+                }
+            }
+            _ => {}
+        }
+    }
+    (least, most)
+}
+
+fn headers(universe: &Universe, point: &[bool], base: Base) -> Vec<(usize, u8)> {
+    let bytes = universe.fields().iter().filter_map(|field| match field {
+        Field::Header { base: of, at } if *of == base => {
+            Some((usize::from(*at), universe.value(*field, point)?[0]))
+        }
+        _ => None,
+    });
+    bytes.collect()
+}
+
+/// ARP, or a protocol of which nothing is known but bytes.
+fn unknown_bytes(universe: &Universe, point: &[bool], len: Option<usize>) -> Option<Vec<u8>> {
+    let default: &[u8] = match universe.place.family {
+        Family::Arp => &[0, 1, 8, 0, 6, 4, 0, 1],
+        _ => &[],
+    };
+    let (least, most) = lengths(universe, point, Base::Network);
+    let mut layer = Layer::new(default);
+    layer.resize(len.unwrap_or(28).clamp(least, most.max(least)));
+    for (at, byte) in headers(universe, point, Base::Network) {
+        layer.fix(at, byte)?;
+    }
+    Some(layer.bytes)
+}
+
+/// An IPv4 header, and where the transport header begins.
+fn ipv4_header(own: &[(usize, u8)], carried: u8, later_fragment: bool) -> (Layer, usize) {
+    let mut layer =
+        Layer::new(&[0x45, 0, 0, 0, 0, 1, 0, 0, 64, carried, 0, 0, 198, 18, 0, 2, 198, 19, 0, 2]);
+    let first = own.iter().find(|(at, _)| *at == 0).map_or(0x45, |(_, byte)| *byte);
+    if later_fragment {
+        layer.fill(7, &[1]);
+    }
+    (layer, usize::from(first & 15) * 4)
+}
+
+/// An IPv6 header with an extension header if rules ask for one, and where the transport header
+/// begins.
+fn ipv6_header(own: &[(usize, u8)], carried: u8, has_transport: bool) -> (Layer, usize) {
+    let mut bytes = vec![0x60, 0, 0, 0, 0, 0, carried, 64];
+    for last in [1, 2] {
+        bytes.extend([0x20, 0x01, 0x0d, 0xb8, 0, last, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+    }
+    let mut layer = Layer::new(&bytes);
+    let next = own.iter().find(|(at, _)| *at == 6).map_or(carried, |(_, byte)| *byte);
+    let extension = matches!(next, 0 | 43 | 44 | 60);
+    if has_transport && extension {
+        layer.bytes.extend([carried, 0, 0, 0, 0, 0, 0, 0]);
+        layer.fixed.extend([false; 8]);
+        return (layer, 48);
+    }
+    if !has_transport && !extension {
+        // A chain of headers that is cut off.
+        layer.fill(6, &[0]);
+    }
+    (layer, 40)
+}
+
+/// The transport header of a protocol, as far as rules do not ask for its bytes.
+fn transport_header(carried: u8) -> &'static [u8] {
+    match carried {
+        protocol::TCP => {
+            &[0x9c, 0x40, 0x9c, 0x41, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]
+        }
+        protocol::UDP => &[0x9c, 0x40, 0x9c, 0x41, 0, 8, 0, 0],
+        _ => &[8, 0, 0, 0, 0, 1, 0, 1],
+    }
+}
+
+/// The network header and all that follows it.
+pub(super) fn network_bytes(
+    universe: &Universe,
+    point: &[bool],
+    version: Option<u8>,
+) -> Option<Vec<u8>> {
+    let wanted_len = universe
+        .value(Field::Meta(MetaKey::Len), point)
+        .map(|v| u32::from_be_bytes([v[0], v[1], v[2], v[3]]) as usize);
+    let Some(version) = version else { return unknown_bytes(universe, point, wanted_len) };
+    let own = headers(universe, point, Base::Network);
+    let has_transport = universe.flag(Field::Transport, point).unwrap_or(true);
+    let later = universe.flag(Field::LaterFragment, point).unwrap_or(false);
+    let carried = layout::transport(universe, point).unwrap_or(protocol::TCP);
+    let (mut layer, header_len) = match version {
+        4 => ipv4_header(&own, carried, later),
+        _ => ipv6_header(&own, carried, has_transport),
+    };
+    let body = transport_header(carried);
+    let (least, most) = lengths(universe, point, Base::Network);
+    let (transport_least, transport_most) = lengths(universe, point, Base::Transport);
+    let (mut low, mut high) = (header_len, header_len);
+    if has_transport {
+        low = header_len + transport_least;
+        high = usize::from(u16::MAX).min(header_len + transport_most);
+    }
+    low = low.max(least);
+    high = high.min(most.max(header_len));
+    let len = wanted_len.unwrap_or((header_len + body.len()).clamp(low, high.max(low)));
+    if len < low || len > high {
+        return None;
+    }
+    layer.resize(len.max(if version == 4 { 20 } else { 40 }));
+    for (at, byte) in own {
+        layer.fix(at, byte)?;
+    }
+    layer.fill(header_len, body);
+    for (at, byte) in headers(universe, point, Base::Transport) {
+        layer.fix(header_len + at, byte)?;
+    }
+    if version == 4 {
+        layer.fill(2, &(len as u16).to_be_bytes());
+        if layer.fixed.get(10..12) == Some(&[false, false]) && layer.bytes.len() >= header_len {
+            let sum = checksum::of(&layer.bytes[..header_len.max(20)]);
+            layer.fill(10, &sum.to_be_bytes());
+        }
+    } else {
+        layer.fill(4, &((len - 40) as u16).to_be_bytes());
+        // What an extension header says of the next one.
+        if header_len == 48 && layer.bytes.get(40) != Some(&carried) {
+            return None;
+        }
+    }
+    if carried == protocol::UDP {
+        layer.fill(header_len + 4, &((len - header_len.min(len)) as u16).to_be_bytes());
+    }
+    Some(layer.bytes)
+}
+
+/// The link header, without tag.
+pub(super) type Link = (Vec<u8>, Option<VlanTag>, u16);
+
+/// The link header, the tag, and the ethertype; `Some(None)` if there is no link header.
+pub(super) fn link_bytes(
+    universe: &Universe,
+    point: &[bool],
+    version: Option<u8>,
+) -> Option<Option<Link>> {
+    let (_, most) = lengths(universe, point, Base::Link);
+    if most < 14 {
+        return Some(None);
+    }
+    let own: HashMap<usize, u8> = headers(universe, point, Base::Link).into_iter().collect();
+    let ethertype = match (universe.value(Field::Meta(MetaKey::Protocol), point), version) {
+        (Some(value), _) => u16::from_be_bytes([value[0], value[1]]),
+        (None, Some(6)) => ethernet::IPV6,
+        (None, Some(_)) => ethernet::IPV4,
+        (None, None) => 0x0806,
+    };
+    let mut bytes = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = own.get(&at).copied().unwrap_or(*byte);
+    }
+    let pair = |at: usize, default: u16| {
+        let [a, b] = default.to_be_bytes();
+        let byte = |at, default| own.get(&at).copied().unwrap_or(default);
+        u16::from_be_bytes([byte(at, a), byte(at + 1, b)])
+    };
+    let outer = pair(12, ethertype);
+    let tagged = matches!(outer, 0x8100 | 0x88a8);
+    let vlan = tagged.then(|| VlanTag { protocol: outer, tci: pair(14, 1) });
+    let inner = if tagged { pair(16, ethertype) } else { outer };
+    bytes.extend(inner.to_be_bytes());
+    Some(Some((bytes, vlan, inner)))
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Of the packets of a region those that are easiest to read: the examples that people see.
+
+use penstock_program::expr::MetaKey;
+use penstock_wire::{ethernet, protocol};
+
+use crate::diagram::{Decided, Region};
+use crate::field::{Base, Field, state};
+use crate::universe::Universe;
+
+/// Index of the interface of arrival, where rules do not ask for an index.
+pub(crate) const ARRIVAL: u32 = 10;
+/// Index of the interface on the way out, where rules do not ask for an index.
+pub(crate) const LEAVING: u32 = 20;
+
+/// Of the packets of a region, which are all possible, those that are easiest to read.
+pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region> {
+    let d = &universe.diagrams;
+    let mut region = region.clone();
+    let name = |text: &str| {
+        let mut name = text.as_bytes().to_vec();
+        name.resize(16, 0);
+        name
+    };
+    let header = |base, at: u16, bytes: &[u8]| -> Vec<(Field, Vec<u8>)> {
+        (at..).zip(bytes).map(|(at, byte)| (Field::Header { base, at }, vec![*byte])).collect()
+    };
+    let meta = |key, bytes: &[u8]| vec![(Field::Meta(key), bytes.to_vec())];
+    let mut wishes: Vec<Vec<(Field, Vec<u8>)>> = vec![
+        meta(MetaKey::NfProto, &[2]),
+        meta(MetaKey::Protocol, &ethernet::IPV4.to_be_bytes()),
+        vec![(Field::Transport, vec![1])],
+    ];
+    for field in universe.fields() {
+        if matches!(field, Field::Present { .. } | Field::Untranslated | Field::Answers(_)) {
+            wishes.push(vec![(*field, vec![1])]);
+        }
+        if matches!(field, Field::CtBefore | Field::LaterFragment) {
+            wishes.push(vec![(*field, vec![0])]);
+        }
+    }
+    wishes.extend([
+        vec![(Field::CtState, vec![state::NEW])],
+        vec![(Field::CtState, vec![state::ESTABLISHED])],
+        meta(MetaKey::L4Proto, &[protocol::TCP]),
+        meta(MetaKey::L4Proto, &[protocol::UDP]),
+        meta(MetaKey::IifName, &name("in0")),
+        meta(MetaKey::OifName, &name("out0")),
+        meta(MetaKey::Iif, &ARRIVAL.to_be_bytes()),
+        meta(MetaKey::Oif, &LEAVING.to_be_bytes()),
+        header(Base::Network, 12, &[198, 18]),
+        header(Base::Network, 12, &[198, 18, 0, 2]),
+        header(Base::Network, 16, &[198, 19]),
+        header(Base::Network, 16, &[198, 19, 0, 2]),
+        header(Base::Network, 8, &[0x20, 0x01, 0x0d, 0xb8, 0, 1]),
+        header(Base::Network, 24, &[0x20, 0x01, 0x0d, 0xb8, 0, 2]),
+        header(Base::Network, 8, &[64]),
+        header(Base::Transport, 0, &40_000u16.to_be_bytes()),
+        header(Base::Transport, 2, &80u16.to_be_bytes()),
+        header(Base::Transport, 2, &40_001u16.to_be_bytes()),
+        meta(MetaKey::Len, &60u32.to_be_bytes()),
+        meta(MetaKey::Len, &200u32.to_be_bytes()),
+    ]);
+    for wish in wishes {
+        let wanted = d.and(&region, &universe.with_values(&wish)?)?;
+        if !wanted.is_none() {
+            region = wanted;
+        }
+    }
+    Ok(region)
+}
