@@ -7,6 +7,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use penstock_lang::session::Outcome;
@@ -86,7 +87,9 @@ pub struct Client {
 /// next one, and so none is lost.
 #[derive(Debug, Default)]
 struct StandardInput {
-    reader: Option<(Sender<()>, Receiver<io::Result<String>>)>,
+    /// Who asks for a line, and where it comes: the latter in a mutex so that threads may share a
+    /// client.
+    reader: Option<(Sender<()>, Mutex<Receiver<io::Result<String>>>)>,
     /// A line was asked for, and has not come.
     waits: bool,
 }
@@ -106,12 +109,13 @@ impl StandardInput {
                     }
                 }
             });
-            (ask, lines)
+            (ask, Mutex::new(lines))
         });
         if !std::mem::replace(&mut self.waits, true) {
             // A reader that is gone is noticed below.
             let _ = ask.send(());
         }
+        let lines = lines.get_mut().unwrap_or_else(PoisonError::into_inner);
         let line = match time {
             Some(time) => lines.recv_timeout(time).ok()?,
             None => lines.recv().ok()?,
