@@ -259,9 +259,15 @@ fn a_stopped_process_continues_after_sigcont() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --workers 2");
     let (pid, seconds) = (net.pid(), setting("PENSTOCK_LIVE_SECONDS", 3));
-    let a = net.a.clone();
+    let (a, r) = (net.a.clone(), net.r.clone());
     let ping = net.spawn_reading(&a, "ping -i 0.01 -s 1000 -w 60 198.18.1.2");
+    // It is stopped while it reads the kernel's network, too.
+    let route = "198.19.0.0/24 via 198.18.1.2";
+    let changes =
+        format!("while :; do ip route add {route}; ip route del 198.19.0.0/24; done 2>/dev/null");
+    let changes = net.spawn_reading(&r, &format!("sh -c '{changes}'"));
     sh(&format!("kill -STOP {pid}; sleep {seconds}; kill -CONT {pid}"));
+    changes.stop();
     net.until("packets pass", |net| net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0);
     net.until("it answers", |net| net.run(&net.r, "$PENSTOCK nft list ruleset").0);
     ping.stop();

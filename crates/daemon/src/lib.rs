@@ -75,6 +75,7 @@ mod packet_listeners;
 mod port_share;
 mod preflight;
 pub mod probe;
+mod processor_time;
 mod queue_server;
 mod queues;
 mod recovery;

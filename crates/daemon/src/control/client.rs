@@ -83,13 +83,15 @@ pub struct Client {
     lines: StandardInput,
 }
 
+/// Lines that were read. In a mutex, so that threads may share a client.
+type Lines = Mutex<Receiver<io::Result<String>>>;
+
 /// Lines of standard input. A thread reads one when it is asked for; one that comes too late is the
 /// next one, and so none is lost.
 #[derive(Debug, Default)]
 struct StandardInput {
-    /// Who asks for a line, and where it comes: the latter in a mutex so that threads may share a
-    /// client.
-    reader: Option<(Sender<()>, Mutex<Receiver<io::Result<String>>>)>,
+    /// Who asks for a line, and where it comes.
+    reader: Option<(Sender<()>, Lines)>,
     /// A line was asked for, and has not come.
     waits: bool,
 }

@@ -26,6 +26,7 @@ use crate::guardian::GuardianHandle;
 use crate::host_sysctls::HostSysctls;
 use crate::log;
 use crate::offload::{Offload, OffloadPort};
+use crate::processor_time;
 use crate::requests::inbox::Inbox;
 use crate::requests::workers::Workers;
 use crate::requests::{Barrier, Request, SyncRequest};
@@ -171,7 +172,8 @@ impl KernelSync {
     }
 
     fn work(&mut self) {
-        /// Part of the time that reading the state may take.
+        /// Part of a processor that reading the state may take. Time in which the process is stopped
+        /// does not count: a pause for that would be long.
         const SHARE: u32 = 4;
         /// How soon it is noticed what happens to the TAP of a neighbour in another namespace.
         const LOOK: Duration = Duration::from_millis(500);
@@ -235,10 +237,13 @@ impl KernelSync {
                 }
                 continue;
             }
-            let begun = Instant::now();
+            let before = processor_time::of_this_thread();
             let links = self.changed.links();
             let pause = match self.take_up() {
-                Ok(()) => (begun.elapsed() * SHARE).max(Duration::from_millis(1)),
+                Ok(()) => {
+                    let took = processor_time::of_this_thread().saturating_sub(before);
+                    (took * SHARE).max(Duration::from_millis(1))
+                }
                 Err(e) => {
                     log(format_args!("the kernel's network: {e}"));
                     self.changed = Changed::everything();
@@ -273,10 +278,10 @@ impl KernelSync {
 
     /// Reads the host's sysctls. Whether some settings of devices have changed.
     fn look_at_devconf(&mut self) -> bool {
-        /// Time between two readings, and the most of the time that they take.
+        /// Time between two readings, and the part of a processor that they may take.
         const PAUSE: Duration = Duration::from_secs(1);
         const SHARE: u32 = 50;
-        let begun = Instant::now();
+        let (begun, before) = (Instant::now(), processor_time::of_this_thread());
         if let Some(values) = self.sysctls.changed() {
             self.workers.tell(|| Request::Sysctls(values.clone()));
         }
@@ -284,7 +289,8 @@ impl KernelSync {
         if changed {
             self.recorder.note();
         }
-        self.devconf_due = begun + PAUSE.max(begun.elapsed() * SHARE);
+        let took = processor_time::of_this_thread().saturating_sub(before);
+        self.devconf_due = begun + PAUSE.max(took * SHARE);
         changed
     }
 
