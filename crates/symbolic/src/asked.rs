@@ -5,7 +5,8 @@
 
 use std::collections::HashSet;
 
-use penstock_program::expr::{CtKey, MetaKey};
+use penstock_program::Family;
+use penstock_program::expr::{CtKey, ExthdrOp, MetaKey};
 use penstock_program::op::Op;
 
 use crate::field::{Base, Field};
@@ -44,6 +45,27 @@ fn asks(place: Place, op: &Op, add: &mut dyn FnMut(Field)) {
         }
     }
     match op {
+        Op::Exthdr { op, kind, offset, len, present, .. } => {
+            match place.family {
+                Family::Inet => add(Field::Meta(MetaKey::NfProto)),
+                Family::Bridge | Family::Netdev => add(Field::Meta(MetaKey::Protocol)),
+                Family::Ip | Family::Ip6 | Family::Arp => {}
+            }
+            add(Field::Transport);
+            add(Field::LaterFragment);
+            add(Field::Meta(MetaKey::L4Proto));
+            let (op, kind) = (*op, *kind);
+            let end = u16::from(*offset) + u16::from(*len);
+            if op != ExthdrOp::TcpOpt {
+                add(Field::HasExthdr { op, kind, bytes: 0 });
+            }
+            if op == ExthdrOp::TcpOpt || !present {
+                add(Field::HasExthdr { op, kind, bytes: end.max(1) });
+            }
+            if !present {
+                (u16::from(*offset)..end).for_each(|at| add(Field::Exthdr { op, kind, at }));
+            }
+        }
         Op::Meta { key: MetaKey::L4Proto, .. } => {
             add(Field::Transport);
             add(Field::Meta(MetaKey::L4Proto));

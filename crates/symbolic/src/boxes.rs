@@ -147,11 +147,16 @@ pub fn parts(universe: &Universe, point: &[bool]) -> Vec<Part> {
     for field in universe.fields() {
         let whole = match field {
             Field::Header { base, at } => layout::span(universe, point, *base, *at),
+            Field::Exthdr { op, kind, at } => layout::exthdr_span(*op, *kind, *at),
             _ => None,
         };
         let fields: Vec<Field> = match (field, whole) {
             (Field::Header { base, .. }, Some((first, len))) => (first..first + len)
                 .map(|at| Field::Header { base: *base, at })
+                .filter(|field| universe.has(*field))
+                .collect(),
+            (Field::Exthdr { op, kind, .. }, Some((first, len))) => (first..first + len)
+                .map(|at| Field::Exthdr { op: *op, kind: *kind, at })
                 .filter(|field| universe.has(*field))
                 .collect(),
             _ => vec![*field],
@@ -185,6 +190,8 @@ fn interest(part: &Part) -> u32 {
         Field::Header { base: Base::Network, at } => 100 + u32::from(at),
         Field::Header { base: Base::Transport, at } => 1000 + u32::from(at),
         Field::Header { base: Base::Inner | Base::Tunnel, at } => 70_000 + u32::from(at),
+        Field::HasExthdr { .. } => 150_000,
+        Field::Exthdr { at, .. } => 150_001 + u32::from(at),
         Field::Meta(key) => 200_000 + key as u32,
         Field::Ct(key, _) => 200_100 + key as u32,
         Field::Answer { .. } | Field::Answers(_) => 200_200,

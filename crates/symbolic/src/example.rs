@@ -12,7 +12,8 @@ use std::collections::HashMap;
 
 use penstock_packet::{Ct, CtInfo, Packet, PacketType};
 use penstock_program::env::Interface;
-use penstock_program::expr::{CtDir, CtKey, MetaKey};
+use penstock_program::expr::{CtDir, CtKey, ExthdrOp, MetaKey};
+use penstock_program::op::Op;
 use penstock_program::{Family, Hook};
 use penstock_wire::ethernet;
 
@@ -224,6 +225,14 @@ impl<'u> Example<'u> {
                 Field::Present { base, bytes } => {
                     of(base).is_some_and(|all| all.len() >= usize::from(bytes)) == (value[0] != 0)
                 }
+                Field::HasExthdr { op, kind, bytes } => {
+                    self.exthdr(op, kind, bytes, true) == Some(value[0])
+                        // A packet of another family has none.
+                        || self.exthdr(op, kind, bytes, true).is_none() && value[0] == 0
+                }
+                Field::Exthdr { op, kind, at } => {
+                    self.exthdr(op, kind, at, false).is_none_or(|byte| byte == value[0])
+                }
                 Field::Transport => packet.transport().is_some() == (value[0] != 0),
                 Field::LaterFragment => {
                     packet.transport().is_some_and(|t| t.fragment_offset != 0) == (value[0] != 0)
@@ -236,6 +245,19 @@ impl<'u> Example<'u> {
                 _ => true,
             }
         })
+    }
+
+    /// What the interpreter finds of an extension header or an option: a byte, or whether there are
+    /// so many.
+    fn exthdr(&self, op: ExthdrOp, kind: u8, at: u16, present: bool) -> Option<u8> {
+        // Only of TCP options `present` asks for bytes.
+        let by_byte = present && at > 0 && op != ExthdrOp::TcpOpt;
+        let at = if present { at.saturating_sub(1) } else { at };
+        let offset = u8::try_from(at).ok()?;
+        let asks = present && !by_byte;
+        let load = Op::Exthdr { op, kind, offset, len: 1, present: asks, dst: 0 };
+        let byte = self.loads(&load, 0, 1).map(|bytes| bytes[0]);
+        if by_byte { Some(byte.is_some().into()) } else { byte }
     }
 
     /// The packet as a frame on a wire, with a link header if it has one.

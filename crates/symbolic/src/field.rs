@@ -7,7 +7,7 @@
 //! number, whether a set has an element that packets put there) is a field, too: an [`Input`].
 
 use penstock_program::Family;
-use penstock_program::expr::{CtDir, CtKey, MetaKey};
+use penstock_program::expr::{CtDir, CtKey, ExthdrOp, MetaKey};
 
 pub use penstock_program::expr::PayloadBase as Base;
 
@@ -28,6 +28,25 @@ pub enum Field {
         base: Base,
         /// How many.
         bytes: u16,
+    },
+    /// Whether the packet has an extension header or an option with so many bytes; one bit. For zero
+    /// bytes: whether it is there.
+    HasExthdr {
+        /// Extension headers of IPv6, options of IPv4 or TCP.
+        op: ExthdrOp,
+        /// Protocol number of the header, kind of the option.
+        kind: u8,
+        /// How many bytes from its start on.
+        bytes: u16,
+    },
+    /// A byte of an extension header or of an option, the first one of its kind.
+    Exthdr {
+        /// Extension headers of IPv6, options of IPv4 or TCP.
+        op: ExthdrOp,
+        /// Protocol number of the header, kind of the option.
+        kind: u8,
+        /// Bytes from its start.
+        at: u16,
     },
     /// Whether there is a transport header (`nft_pktinfo`); one bit.
     Transport,
@@ -145,8 +164,9 @@ impl Field {
     /// Bits.
     pub fn width(self) -> u32 {
         match self {
-            Field::Header { .. } | Field::CtState => 8,
+            Field::Header { .. } | Field::Exthdr { .. } | Field::CtState => 8,
             Field::Present { .. }
+            | Field::HasExthdr { .. }
             | Field::Transport
             | Field::LaterFragment
             | Field::HasMeta(_)
@@ -219,6 +239,8 @@ impl Field {
                 },
                 Field::Header { .. }
                 | Field::Present { .. }
+                | Field::HasExthdr { .. }
+                | Field::Exthdr { .. }
                 | Field::Transport
                 | Field::LaterFragment
                 | Field::HasMeta(_)
@@ -254,7 +276,9 @@ impl Field {
             Field::Header { base: Base::Link, at: 12 | 16 } => 8,
             Field::Header { base: Base::Link, at: 13 | 17 } => 9,
             Field::Present { .. } => 10,
+            Field::HasExthdr { .. } => 11,
             // The same protocol, once by each name.
+            Field::Exthdr { op: ExthdrOp::Ipv6, at: 0, .. } => 12,
             Field::Meta(L4Proto) | Field::Header { base: Base::Network, at: 9 | 6 } => 12,
             Field::Meta(Iif | Oif) => 13,
             Field::Meta(IifName | OifName) => 14,
@@ -276,6 +300,9 @@ impl Field {
             // The destination port before the source port.
             Field::Header { base: Base::Transport, at } => 70_000 + u32::from(at ^ 2),
             Field::Header { base: Base::Inner | Base::Tunnel, at } => 140_000 + u32::from(at),
+            Field::Exthdr { op, kind, at } => {
+                1_000_000 + op as u32 * 0x1_0000 + u32::from(kind) * 256 + u32::from(at.min(255))
+            }
             Field::Meta(key) => 210_000 + key as u32,
             Field::HasCt(..) => 210_100,
             Field::Ct(key, dir) => 210_200 + key as u32 * 4 + dir.map_or(0, |d| d as u32 + 1),

@@ -3,8 +3,8 @@
 //! Which bytes of headers are one number: addresses, ports.
 
 use penstock_program::Family;
-use penstock_program::expr::MetaKey;
-use penstock_wire::protocol;
+use penstock_program::expr::{ExthdrOp, MetaKey};
+use penstock_wire::{protocol, tcp};
 
 use crate::field::{Base, Field};
 use crate::universe::Universe;
@@ -69,6 +69,17 @@ pub(crate) fn span(universe: &Universe, point: &[bool], base: Base, at: u16) -> 
             _ => PORTS,
         },
         Base::Inner | Base::Tunnel => return None,
+    };
+    spans.iter().copied().find(|(first, len)| (*first..first + len).contains(&at))
+}
+
+/// The number that a byte of an extension header or of an option belongs to.
+pub(crate) fn exthdr_span(op: ExthdrOp, kind: u8, at: u16) -> Option<Span> {
+    let spans: &[Span] = match (op, kind) {
+        (ExthdrOp::Ipv6, protocol::FRAGMENT) => &[(2, 2), (4, 4)],
+        (ExthdrOp::TcpOpt, tcp::option::MSS) => &[(2, 2)],
+        (ExthdrOp::TcpOpt, tcp::option::TIMESTAMP) => &[(2, 4), (6, 4)],
+        _ => &[],
     };
     spans.iter().copied().find(|(first, len)| (*first..first + len).contains(&at))
 }

@@ -8,6 +8,7 @@
 //! says what is right; tests compare the two.
 
 mod connection;
+mod exthdr;
 mod outside;
 mod packet;
 mod registers;
@@ -155,7 +156,7 @@ impl Meaning<'_> {
             Op::ObjectMap { src, key_len, set } => self.object_map(*src, *key_len, set, live),
             Op::Counter(_) | Op::Log(_) => next(live),
             Op::Stateful(stateful) => self.stateful(stateful, live),
-            Op::Exthdr { .. } => unable("it looks for an option or an extension header"),
+            Op::Exthdr { .. } => self.exthdr(op, live),
             Op::TcpOptionSet { kind, len, src, .. } => self.tcp_option(*kind, *src, *len, live),
             Op::TcpOptionReset { .. } => unable("it removes a TCP option"),
             Op::NumgenInc { modulus, offset, dst, .. }

@@ -36,7 +36,7 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
         if matches!(field, Field::Present { .. } | Field::Untranslated | Field::Answers(_)) {
             wishes.push(vec![(*field, vec![1])]);
         }
-        if matches!(field, Field::CtBefore | Field::LaterFragment) {
+        if matches!(field, Field::CtBefore | Field::LaterFragment | Field::HasExthdr { .. }) {
             wishes.push(vec![(*field, vec![0])]);
         }
     }

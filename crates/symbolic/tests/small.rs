@@ -5,7 +5,7 @@
 mod support;
 
 use penstock_program::Hook;
-use penstock_symbolic::{Base, Example, Field, HeaderBase, Place, Program, diff};
+use penstock_symbolic::{Base, Example, Field, HeaderBase, Place, Program, check, diff};
 use support::*;
 
 fn chain(rules: &str) -> String {
@@ -75,7 +75,7 @@ fn classes_have_exactly_the_bytes_that_end_otherwise() {
 #[test]
 fn what_has_no_meaning_is_refused_with_its_rule() {
     for (rules, at, reason) in [
-        ("ip ttl 1 accept\ntcp option maxseg size 500 drop", 1, "an option or an extension header"),
+        ("ip ttl 1 accept\ndccp option 1 exists drop", 1, "a chunk of SCTP or an option of DCCP"),
         ("ct zone set 5", 0, "it sets a zone"),
     ] {
         let text = chain(rules).replace("hook forward priority 0", "hook prerouting priority -300");
@@ -95,6 +95,72 @@ fn what_has_no_meaning_is_refused_with_its_rule() {
         assert_eq!(rule.0, at);
         assert!(said.contains(reason), "{said}");
     }
+}
+
+#[test]
+fn examples_have_the_headers_and_options_that_rules_ask() {
+    for (family, rule, built) in [
+        ("ip6", "exthdr frag exists", true),
+        ("ip6", "exthdr frag exists tcp dport 22", true),
+        ("ip6", "frag nexthdr udp frag more-fragments 1 frag id 7", true),
+        ("ip6", "exthdr hbh exists exthdr dst exists exthdr rt exists udp dport 53", true),
+        ("ip6", "exthdr hbh missing exthdr mh exists", true),
+        ("ip6", "exthdr frag missing ip6 nexthdr tcp", true),
+        ("inet", "exthdr frag exists", true),
+        ("inet", "tcp option maxseg size 500-600", true),
+        ("inet", "tcp option maxseg size 1460 tcp option window count 7 tcp dport 80", true),
+        ("inet", "tcp option sack-perm exists tcp option timestamp tsval 5", true),
+        ("inet", "tcp option maxseg missing tcp dport 80", true),
+        ("ip", "ip option ra exists", true),
+        ("ip", "ip option rr exists tcp dport 80", true),
+        ("ip", "ip option lsrr ptr 4", true),
+        ("netdev", "exthdr frag exists", true),
+        // What no packet is.
+        ("inet", "meta l4proto udp tcp option maxseg exists", false),
+        ("ip6", "exthdr frag exists ip6 nexthdr tcp", false),
+        ("ip6", "exthdr frag missing ip6 nexthdr 44", false),
+        ("ip6", "exthdr mh exists tcp dport 22", false),
+        ("ip6", "frag frag-off 8 tcp dport 22", false),
+        ("inet", "tcp doff 5 tcp option maxseg exists", false),
+        ("ip", "ip hdrlength 5 ip option ra exists", false),
+        ("inet", "tcp option maxseg length 3 tcp option maxseg size 5", false),
+    ] {
+        let (hook, of) = match family {
+            "netdev" => ("ingress device lan", Hook::Ingress),
+            _ => ("forward", Hook::Forward),
+        };
+        let text = |rule: &str| {
+            format!(
+                "table {family} t {{\nchain c {{\ntype filter hook {hook} priority 0\n{rule}\n}}\n}}\n"
+            )
+        };
+        let (old, new) = (load(&text("")).unwrap(), load(&text(&format!("{rule} drop"))));
+        let new = new.unwrap_or_else(|e| panic!("{rule}: {e}"));
+        let (mut a, mut b) = (program(&old, of), program(&new, of));
+        let found = diff(place(&new, of), &mut a, &mut b, limits());
+        let found = found.unwrap_or_else(|e| panic!("{rule}: {e:?}"));
+        assert_eq!(!found.classes.is_empty(), built, "{rule}");
+        for class in &found.classes {
+            let example = Example::new(&found.universe, &class.example);
+            let example = example.unwrap_or_else(|| panic!("no example of {rule}"));
+            let (of_old, of_new): (Vec<_>, Vec<_>) = class.deciders.iter().copied().unzip();
+            check(&example, &a, &class.old, &of_old).unwrap_or_else(|e| panic!("{rule}: {e}"));
+            check(&example, &b, &class.new, &of_new).unwrap_or_else(|e| panic!("{rule}: {e}"));
+        }
+    }
+}
+
+#[test]
+fn a_change_of_the_router_is_one_class_with_an_example() {
+    let old = include_str!("../../../examples/router/rules.nft").replace("iif lo", "iifname lo");
+    let new = old.replace("exthdr frag exists counter accept", "exthdr frag exists counter drop");
+    let (old, new) = (load(&old).unwrap(), load(&new).unwrap());
+    let (mut a, mut b) = (program(&old, Hook::Forward), program(&new, Hook::Forward));
+    let found = diff(place(&old, Hook::Forward), &mut a, &mut b, limits());
+    let found = found.unwrap_or_else(|e| panic!("{e:?}"));
+    assert_eq!(found.classes.len(), 1);
+    let example = Example::new(&found.universe, &found.classes[0].example).expect("a packet");
+    assert_ne!(example.run(&a).end, example.run(&b).end);
 }
 
 #[test]

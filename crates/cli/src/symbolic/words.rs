@@ -7,8 +7,8 @@
 
 use penstock_lang::listing::Listing;
 use penstock_program::expr::{
-    Bitwise, BitwiseOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, CtKey, Expr, Meta, MetaKey,
-    NatKind, Payload, Range, RejectType,
+    Bitwise, BitwiseOp, Byteorder, ByteorderOp, Cmp, CmpOp, Ct, CtKey, Expr, Exthdr, ExthdrOp,
+    Meta, MetaKey, NatKind, Payload, Range, RejectType,
 };
 use penstock_program::{Data, Family, Register};
 use penstock_ruleset::model::{Rule, Table};
@@ -109,12 +109,23 @@ impl<'a> Words<'a> {
                 |(part, _)| matches!(part.fields[0], Field::Header { base: of, .. } if of == base),
             )
         };
+        let loads_exthdr = |op: ExthdrOp, kind: u8| {
+            one.parts.iter().any(|(part, _)| {
+                matches!(part.fields[0], Field::Exthdr { op: of, kind: same, .. }
+                    if (of, same) == (op, kind))
+            })
+        };
         let texts = words.into_iter().filter(|(part, text)| {
             !text.is_empty()
                 && match part.fields[0] {
                     Field::Meta(MetaKey::NfProto) => !family_said,
                     Field::Meta(MetaKey::L4Proto) => !carried_said,
                     // What is compared is there.
+                    Field::HasExthdr { op, kind, .. } => {
+                        !(text.contains(" exists")
+                            && !text.starts_with('(')
+                            && loads_exthdr(op, kind))
+                    }
                     Field::Present { base, .. } => !(text.starts_with("with ") && loads(base)),
                     Field::Transport => {
                         !(text.starts_with("with ")
@@ -208,6 +219,14 @@ impl<'a> Words<'a> {
                 base,
                 offset: at.into(),
                 len: part.fields.len() as u32,
+                dreg,
+            }),
+            Field::Exthdr { op, kind, at } => Expr::Exthdr(Exthdr {
+                op,
+                kind,
+                offset: at.into(),
+                len: part.fields.len() as u32,
+                present: false,
                 dreg,
             }),
             Field::Meta(key) => Expr::Meta(Meta { key, dreg }),
@@ -309,6 +328,7 @@ impl<'a> Words<'a> {
             Field::Present { base, bytes } => {
                 format!("(cut off before byte {bytes} of the {} header)", header(base))
             }
+            Field::HasExthdr { op, kind, bytes } => self.has_exthdr(op, kind, bytes, on),
             Field::Transport if on => "with a transport header".to_owned(),
             Field::Transport => "(without a transport header)".to_owned(),
             Field::LaterFragment if on => "(a later fragment)".to_owned(),
@@ -334,6 +354,19 @@ impl<'a> Words<'a> {
             }
             _ => return None,
         })
+    }
+
+    /// Whether there is an extension header or an option, with so many bytes.
+    fn has_exthdr(&self, op: ExthdrOp, kind: u8, bytes: u16, on: bool) -> String {
+        let present = |on: bool| {
+            let exthdr = Exthdr { op, kind, offset: 0, len: 1, present: true, dreg: REGISTER };
+            self.print(vec![Expr::Exthdr(exthdr), compare(CmpOp::Eq, &[on.into()])])
+        };
+        match (bytes, on) {
+            (0 | 1, _) => present(on),
+            (_, true) => format!("{} (with {bytes} bytes of it)", present(true)),
+            (_, false) => format!("(not {} with {bytes} bytes of it)", present(true)),
+        }
     }
 
     fn input(&self, input: Input, values: &Values, on: bool) -> String {
@@ -381,6 +414,13 @@ impl<'a> Words<'a> {
     /// A packet in words: each field that rules ask, as `penstock trace` takes them where it can.
     /// Inputs are told if they are among those that it depends on.
     pub fn example(&self, point: &[bool], parts: &[Part], depends: &[Field]) -> String {
+        let has_exthdr = |op, kind| {
+            self.universe.fields().iter().any(|field| {
+                matches!(field, Field::HasExthdr { op: of, kind: same, bytes }
+                    if (*of, *same) == (op, kind) && *bytes > 0)
+                    && self.universe.flag(*field, point) == Some(true)
+            })
+        };
         let parts = parts.iter().rev().map(|part| {
             let mut value = 0;
             for number in &part.variables {
@@ -393,6 +433,8 @@ impl<'a> Words<'a> {
                 let zero = matches!(values, Values::In(all) if all[..] == [(0, 0)]);
                 match part.fields[0] {
                     Field::Header { .. } => true,
+                    Field::HasExthdr { .. } => !zero,
+                    Field::Exthdr { op, kind, .. } => has_exthdr(op, kind),
                     Field::Meta(MetaKey::Mark | MetaKey::Priority | MetaKey::SecMark) => !zero,
                     Field::Meta(_) | Field::CtState => true,
                     Field::Ct(..) => !zero,

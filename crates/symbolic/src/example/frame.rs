@@ -3,12 +3,12 @@
 //! The bytes of an example: link header, network header and what follows, with those that rules ask
 //! in their places.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use penstock_packet::{Packet, VlanTag};
 use penstock_program::Family;
-use penstock_program::expr::MetaKey;
-use penstock_wire::{checksum, ethernet, protocol};
+use penstock_program::expr::{ExthdrOp, MetaKey};
+use penstock_wire::{checksum, ethernet, ipv4_options, protocol, tcp};
 
 use crate::field::{Base, Field};
 use crate::layout;
@@ -107,37 +107,183 @@ fn unknown_bytes(universe: &Universe, point: &[bool], len: Option<usize>) -> Opt
     Some(layer.bytes)
 }
 
+/// What rules ask of an extension header or an option, for one packet.
+struct Asked {
+    kind: u8,
+    /// Whether the packet has it, or must not have it.
+    there: bool,
+    /// Bytes that it has, at least and at most.
+    least: usize,
+    most: usize,
+    /// Bytes that rules ask, with their place.
+    bytes: Vec<(usize, u8)>,
+}
+
+impl Asked {
+    fn byte(&self, at: usize) -> Option<u8> {
+        self.bytes.iter().find(|(of, _)| *of == at).map(|(_, byte)| *byte)
+    }
+
+    fn put_into(&self, header: &mut [u8]) {
+        for (at, byte) in &self.bytes {
+            if let Some(to) = header.get_mut(*at) {
+                *to = *byte;
+            }
+        }
+    }
+}
+
+/// Extension headers or options that rules ask for, in ascending order of their kind.
+fn asked_exthdrs(universe: &Universe, point: &[bool], wanted: ExthdrOp) -> Vec<Asked> {
+    let mut all: BTreeMap<u8, Asked> = BTreeMap::new();
+    for field in universe.fields() {
+        let (Field::HasExthdr { op, kind, .. } | Field::Exthdr { op, kind, .. }) = *field else {
+            continue;
+        };
+        if op != wanted {
+            continue;
+        }
+        let asked = all.entry(kind).or_insert_with(|| Asked {
+            kind,
+            there: false,
+            least: 0,
+            most: usize::MAX,
+            bytes: Vec::new(),
+        });
+        match *field {
+            Field::HasExthdr { bytes, .. } => {
+                let bytes = usize::from(bytes);
+                match universe.flag(*field, point) {
+                    Some(true) => {
+                        asked.there = true;
+                        asked.least = asked.least.max(bytes);
+                    }
+                    _ => asked.most = asked.most.min(bytes.saturating_sub(1)),
+                }
+            }
+            Field::Exthdr { at, .. } => {
+                let value = universe.value(*field, point).and_then(|v| v.first().copied());
+                asked.bytes.extend(value.map(|byte| (usize::from(at), byte)));
+            }
+            _ => {}
+        }
+    }
+    all.into_values().collect()
+}
+
+/// Options of TCP or IPv4 that rules ask for, up to a multiple of four bytes.
+fn options(universe: &Universe, point: &[bool], op: ExthdrOp) -> Vec<u8> {
+    let all = asked_exthdrs(universe, point, op);
+    let mut out = Vec::new();
+    for asked in all.iter().filter(|asked| asked.there) {
+        if asked.kind <= tcp::option::NOP {
+            out.insert(0, asked.kind);
+            continue;
+        }
+        let usual: &[u8] = match (op, asked.kind) {
+            (ExthdrOp::TcpOpt, tcp::option::MSS) => &[2, 4, 0x05, 0xb4],
+            (ExthdrOp::TcpOpt, tcp::option::WINDOW) => &[3, 3, 7],
+            (ExthdrOp::TcpOpt, tcp::option::SACK) => &[5, 10, 0, 0, 0, 1, 0, 0, 0, 2],
+            (ExthdrOp::TcpOpt, tcp::option::TIMESTAMP) => &[8, 10, 0, 0, 0, 1, 0, 0, 0, 0],
+            (ExthdrOp::Ipv4Opt, ipv4_options::RA) => &[148, 4, 0, 0],
+            (ExthdrOp::Ipv4Opt, ipv4_options::RR | ipv4_options::LSRR | ipv4_options::SSRR) => {
+                &[0, 7, 4, 0, 0, 0, 0]
+            }
+            _ => &[0, 2],
+        };
+        let mut option = usual.to_vec();
+        // Bytes of IPv4 options are also read behind them.
+        let len = match asked.byte(1).filter(|len| *len >= 2) {
+            Some(len) => usize::from(len),
+            None => option.len().max(asked.least).min(asked.most.max(2)),
+        };
+        option.resize(len, 0);
+        (option[0], option[1]) = (asked.kind, len as u8);
+        asked.put_into(&mut option);
+        out.extend(option);
+    }
+    if !out.is_empty() {
+        let absent = |kind| all.iter().any(|asked| asked.kind == kind && !asked.there);
+        let filler = if absent(tcp::option::NOP) { tcp::option::END } else { tcp::option::NOP };
+        out.resize(out.len().next_multiple_of(4), filler);
+    }
+    out
+}
+
+/// Extension headers of IPv6 that rules ask for, and the protocol number of the first of them; the
+/// number of what follows them if there are none.
+fn extensions(
+    universe: &Universe,
+    point: &[bool],
+    first: Option<u8>,
+    carried: u8,
+    has_transport: bool,
+) -> (u8, Vec<u8>) {
+    let all = asked_exthdrs(universe, point, ExthdrOp::Ipv6);
+    let is_there = |kind: u8| all.iter().find(|asked| asked.kind == kind).map(|a| a.there);
+    // An authentication header counts as the transport header.
+    let mut kinds: Vec<u8> = [0, 60, 43, 44]
+        .into_iter()
+        .filter(|kind| is_there(*kind) == Some(true) || has_transport && first == Some(*kind))
+        .collect();
+    kinds.sort_by_key(|kind| first != Some(*kind));
+    let last = match has_transport {
+        true => carried,
+        // A chain of headers that is cut off.
+        false => [0, 43, 60, 44].into_iter().find(|k| is_there(*k) != Some(false)).unwrap_or(0),
+    };
+    let mut bytes = Vec::new();
+    for (i, kind) in kinds.iter().enumerate() {
+        let asked = all.iter().find(|asked| asked.kind == *kind);
+        let units = asked.and_then(|asked| asked.byte(1)).filter(|_| *kind != protocol::FRAGMENT);
+        let least = asked.map_or(0, |asked| asked.least);
+        let len = match units {
+            Some(units) => (usize::from(units) + 1) * 8,
+            None if *kind == protocol::FRAGMENT => 8,
+            None => least.next_multiple_of(8).max(8),
+        };
+        let mut header = vec![0; len];
+        header[0] = kinds.get(i + 1).copied().unwrap_or(last);
+        match *kind {
+            protocol::FRAGMENT => header[3..8].copy_from_slice(&[1, 0, 0, 0, 1]),
+            _ => header[1] = (len / 8 - 1) as u8,
+        }
+        if let Some(asked) = asked {
+            asked.put_into(&mut header);
+        }
+        bytes.extend(header);
+    }
+    (kinds.first().copied().unwrap_or(last), bytes)
+}
+
 /// An IPv4 header, and where the transport header begins.
-fn ipv4_header(own: &[(usize, u8)], carried: u8, later_fragment: bool) -> (Layer, usize) {
+fn ipv4_header(
+    own: &[(usize, u8)],
+    options: &[u8],
+    carried: u8,
+    later_fragment: bool,
+) -> (Layer, usize) {
     let mut layer =
         Layer::new(&[0x45, 0, 0, 0, 0, 1, 0, 0, 64, carried, 0, 0, 198, 18, 0, 2, 198, 19, 0, 2]);
-    let first = own.iter().find(|(at, _)| *at == 0).map_or(0x45, |(_, byte)| *byte);
+    layer.bytes[0] += (options.len() / 4).min(10) as u8;
+    layer.bytes.extend(options);
+    layer.fixed.resize(layer.bytes.len(), false);
+    let usual = layer.bytes[0];
+    let first = own.iter().find(|(at, _)| *at == 0).map_or(usual, |(_, byte)| *byte);
     if later_fragment {
         layer.fill(7, &[1]);
     }
     (layer, usize::from(first & 15) * 4)
 }
 
-/// An IPv6 header with an extension header if rules ask for one, and where the transport header
-/// begins.
-fn ipv6_header(own: &[(usize, u8)], carried: u8, has_transport: bool) -> (Layer, usize) {
-    let mut bytes = vec![0x60, 0, 0, 0, 0, 0, carried, 64];
+/// An IPv6 header with the extension headers after it, and where the transport header begins.
+fn ipv6_header(next: u8, extensions: &[u8]) -> (Layer, usize) {
+    let mut bytes = vec![0x60, 0, 0, 0, 0, 0, next, 64];
     for last in [1, 2] {
         bytes.extend([0x20, 0x01, 0x0d, 0xb8, 0, last, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
     }
-    let mut layer = Layer::new(&bytes);
-    let next = own.iter().find(|(at, _)| *at == 6).map_or(carried, |(_, byte)| *byte);
-    let extension = matches!(next, 0 | 43 | 44 | 60);
-    if has_transport && extension {
-        layer.bytes.extend([carried, 0, 0, 0, 0, 0, 0, 0]);
-        layer.fixed.extend([false; 8]);
-        return (layer, 48);
-    }
-    if !has_transport && !extension {
-        // A chain of headers that is cut off.
-        layer.fill(6, &[0]);
-    }
-    (layer, 40)
+    bytes.extend(extensions);
+    (Layer::new(&bytes), bytes.len())
 }
 
 /// The transport header of a protocol, as far as rules do not ask for its bytes.
@@ -166,10 +312,28 @@ pub(super) fn network_bytes(
     let later = universe.flag(Field::LaterFragment, point).unwrap_or(false);
     let carried = layout::transport(universe, point).unwrap_or(protocol::TCP);
     let (mut layer, header_len) = match version {
-        4 => ipv4_header(&own, carried, later),
-        _ => ipv6_header(&own, carried, has_transport),
+        4 => {
+            let options = options(universe, point, ExthdrOp::Ipv4Opt);
+            ipv4_header(&own, &options, carried, later)
+        }
+        _ => {
+            let first = own.iter().find(|(at, _)| *at == 6).map(|(_, byte)| *byte);
+            let (next, bytes) = extensions(universe, point, first, carried, has_transport);
+            ipv6_header(next, &bytes)
+        }
     };
-    let body = transport_header(carried);
+    let mut body = transport_header(carried).to_vec();
+    if carried == protocol::TCP && has_transport {
+        let options = options(universe, point, ExthdrOp::TcpOpt);
+        body[12] += (options.len() / 4).min(10) as u8 * 16;
+        body.extend(options);
+    }
+    if version == 6 && carried == protocol::AH {
+        // What follows an authentication header, at which the walk to the transport header ends.
+        let all = asked_exthdrs(universe, point, ExthdrOp::Ipv6);
+        let after = all.iter().find(|a| a.there && !matches!(a.kind, 0 | 43 | 44 | 51 | 60));
+        body[0] = after.map_or(protocol::NO_NEXT, |asked| asked.kind);
+    }
     let (least, most) = lengths(universe, point, Base::Network);
     let (transport_least, transport_most) = lengths(universe, point, Base::Transport);
     let (mut low, mut high) = (header_len, header_len);
@@ -187,9 +351,17 @@ pub(super) fn network_bytes(
     for (at, byte) in own {
         layer.fix(at, byte)?;
     }
-    layer.fill(header_len, body);
+    layer.fill(header_len, &body);
     for (at, byte) in headers(universe, point, Base::Transport) {
         layer.fix(header_len + at, byte)?;
+    }
+    // Headers at which the walk to the transport header ends.
+    for asked in asked_exthdrs(universe, point, ExthdrOp::Ipv6) {
+        if version == 6 && asked.there && asked.kind == carried {
+            for (at, byte) in asked.bytes {
+                layer.fix(header_len + at, byte)?;
+            }
+        }
     }
     if version == 4 {
         layer.fill(2, &(len as u16).to_be_bytes());
@@ -199,10 +371,6 @@ pub(super) fn network_bytes(
         }
     } else {
         layer.fill(4, &((len - 40) as u16).to_be_bytes());
-        // What an extension header says of the next one.
-        if header_len == 48 && layer.bytes.get(40) != Some(&carried) {
-            return None;
-        }
     }
     if carried == protocol::UDP {
         layer.fill(header_len + 4, &((len - header_len.min(len)) as u16).to_be_bytes());

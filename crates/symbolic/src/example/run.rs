@@ -80,6 +80,21 @@ impl Example<'_> {
     }
 }
 
+impl Example<'_> {
+    /// What an operation that looks at the packet alone loads into a register; `None` if it breaks.
+    pub(super) fn loads(&self, op: &Op, dst: u8, len: u8) -> Option<Vec<u8>> {
+        let mut registers = Registers::new();
+        let mut env = Scenario {
+            context: Context { family: self.family, hook: self.universe.place.hook },
+            interfaces: &self.interfaces,
+            connection: HashMap::new(),
+            table: self.family,
+        };
+        let step = execute(op, &mut registers, &mut self.packet.clone(), &mut env);
+        (step == Step::Next).then(|| registers.bytes(dst, len).to_vec())
+    }
+}
+
 /// The outside of an example.
 struct Scenario<'e> {
     context: Context,

@@ -18,6 +18,7 @@ impl Universe {
         let mut possible = d.all();
         self.protocols(&mut possible)?;
         self.lengths(&mut possible)?;
+        self.exthdrs(&mut possible)?;
         self.interfaces(&mut possible)?;
         self.connections(&mut possible)?;
         for (input, (first, last)) in &self.numbers {
@@ -392,7 +393,7 @@ impl Universe {
     }
 
     /// Packets for which a field has one of these values; all if it was not asked.
-    fn one_of(&self, field: Field, values: &[&[u8]]) -> Decided<Region> {
+    pub(super) fn one_of(&self, field: Field, values: &[&[u8]]) -> Decided<Region> {
         if !self.has(field) {
             return Ok(self.diagrams.all());
         }
@@ -405,7 +406,7 @@ impl Universe {
     }
 
     /// Packets for which a field of one bit is 1; all if it was not asked.
-    fn is(&self, field: Field, value: bool) -> Decided<Region> {
+    pub(super) fn is(&self, field: Field, value: bool) -> Decided<Region> {
         match self.variables(field) {
             [number] => self.diagrams.variable(*number, value),
             _ => Ok(self.diagrams.all()),
@@ -413,7 +414,7 @@ impl Universe {
     }
 
     /// Takes away from a region what holds in `when` and not in `then`.
-    fn imply(&self, region: &mut Region, when: &Region, then: &Region) -> Decided<()> {
+    pub(super) fn imply(&self, region: &mut Region, when: &Region, then: &Region) -> Decided<()> {
         let wrong = self.diagrams.minus(when, then)?;
         *region = self.diagrams.minus(region, &wrong)?;
         Ok(())

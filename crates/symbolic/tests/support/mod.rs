@@ -171,7 +171,7 @@ fn port(rng: &mut Rng) -> String {
 /// One match.
 fn matches(rng: &mut Rng) -> String {
     let not = if rng.u8(..5) == 0 { "!= " } else { "" };
-    match rng.u8(..30) {
+    match rng.u8(..33) {
         0..3 => format!("ip saddr {not}{}", address(rng)),
         3..6 => format!("ip daddr {not}{}", address(rng)),
         6..9 => format!("tcp dport {}", port(rng)),
@@ -200,8 +200,40 @@ fn matches(rng: &mut Rng) -> String {
         26 => format!("ct mark {}", rng.u8(..3)),
         27 => format!("ip dscp {}", ["cs1", "!= cs0", "{ cs1, cs2 }"][rng.usize(..3)]),
         28 => format!("icmp type {}", ["echo-request", "{ 0, 8 }"][rng.usize(..2)]),
+        29..32 => exthdr(rng).to_owned(),
         _ => "limit rate 5/second".to_owned(),
     }
+}
+
+/// A match of an extension header or an option.
+fn exthdr(rng: &mut Rng) -> &'static str {
+    let all = [
+        "exthdr frag exists",
+        "exthdr frag missing",
+        "frag nexthdr tcp",
+        "frag more-fragments 1",
+        "exthdr hbh exists",
+        "hbh hdrlength 1",
+        "dst nexthdr { 6, 44 }",
+        "exthdr rt missing",
+        "rt type 0",
+        "exthdr mh exists",
+        "tcp option maxseg exists",
+        "tcp option maxseg missing",
+        "tcp option maxseg size > 1000",
+        "tcp option maxseg size 1460",
+        "tcp option maxseg length 4",
+        "tcp option window count { 3, 7 }",
+        "tcp option timestamp tsval 1",
+        "tcp option sack-perm exists",
+        "tcp option nop exists",
+        "ip option ra exists",
+        "ip option rr missing",
+        "ip option lsrr ptr 4",
+        "@nh,0,8 & 0xf > 5",
+        "tcp doff > 5",
+    ];
+    all[rng.usize(..all.len())]
 }
 
 fn action(rng: &mut Rng, chains: usize, effects: bool) -> String {
