@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use crate::side::{both, has};
+use crate::side::{Scratch, both, has, in_exec};
 
 #[test]
 fn messages_are_answered_as_by_the_kernel() {
@@ -15,6 +15,19 @@ fn messages_are_answered_as_by_the_kernel() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/clients/objects.py");
     if let Some(all) = both(&format!("python3 {}", script.display())) {
         assert!(all.stdout.ends_with("timeout: no message\n  error -22 blames None\n"));
+    }
+}
+
+#[test]
+fn a_state_file_has_no_usual_timeouts() {
+    if !has("nfct") {
+        return;
+    }
+    let scratch = Scratch::new();
+    for line in ["default-get inet tcp", "default-set inet tcp established 77"] {
+        let left = in_exec(&scratch.state(), &format!("nfct timeout {line}"));
+        assert_ne!(left.status, Some(0), "{line}");
+        assert!(left.stderr.contains("Operation not supported"), "{}", left.stderr);
     }
 }
 

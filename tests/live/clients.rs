@@ -683,3 +683,42 @@ fn tables_of_owners_are_theirs_and_go_with_them() {
     assert_eq!(net.ok(&net.r, "$PENSTOCK nft list tables"), "table ip t\n");
     net.down();
 }
+
+#[test]
+fn usual_timeouts_are_set_as_in_the_kernel_and_followed() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") || !net.has("nfct") {
+        return;
+    }
+    net.up("r0 r1 --workers 2");
+    let both = |net: &Net, line: &str| {
+        let inside = net.ok(&net.r, &format!("$PENSTOCK exec -- {line}"));
+        assert_eq!(inside, net.ok(&net.a, line), "{line}");
+        inside
+    };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/clients/default_timeouts.py");
+    both(&net, &format!("python3 {script}"));
+    both(&net, "nfct timeout default-set inet udp replied 300");
+    both(&net, "nfct timeout default-set inet icmp timeout 5000");
+    assert!(both(&net, "nfct timeout default-get inet udp").contains(".REPLIED = 300,"));
+    // Connections have them; the host's own settings are others, and count when they change.
+    net.nft(
+        "table ip t { chain c { type filter hook forward priority 0; ct state new accept; }; }",
+    );
+    let listed = |net: &Net| {
+        net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
+        net.ok(&net.r, "$PENSTOCK exec -- conntrack -L -p icmp 2>&1")
+    };
+    let first = listed(&net);
+    assert!(first.contains(" 4999 ") || first.contains(" 5000 "), "{first}");
+    let host = net.ok(&net.r, "sysctl -n net.netfilter.nf_conntrack_icmp_timeout");
+    assert_eq!(host, "30\n");
+    net.ok(&net.r, "sysctl -qw net.netfilter.nf_conntrack_udp_timeout=44");
+    net.until("the host's setting is followed", |net| {
+        let line = "$PENSTOCK exec -- nfct timeout default-get inet udp";
+        net.ok(&net.r, line).contains(".UNREPLIED = 44,")
+    });
+    let icmp = net.ok(&net.r, "$PENSTOCK exec -- nfct timeout default-get inet icmp");
+    assert!(icmp.contains(".TIMEOUT = 5000,"), "{icmp}");
+    net.down();
+}

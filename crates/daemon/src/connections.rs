@@ -8,7 +8,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use penstock_conntrack::{Conntrack, Flow, FlowChange, Statistics};
+use penstock_conntrack::{Conntrack, Flow, FlowChange, Statistics, Tracker};
+use penstock_dataplane::Dataplane;
 use penstock_nfnetlink::{
     ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,
 };
@@ -49,6 +50,8 @@ pub(crate) enum Ask {
     Expect(Box<NewExpected>),
     Prolong(Box<Expected>, u64),
     Unexpect(Box<Expected>),
+    UsualTimeouts(u8),
+    SetUsualTimeouts(u8, Vec<(u8, u32)>),
     /// What a socket with a port id has caused.
     Tell(u32, Vec<ConnectionEvent>),
 }
@@ -57,9 +60,12 @@ impl Ask {
     /// Whether it changes anything, or is heard by others.
     pub(crate) fn changes(&self) -> bool {
         match self {
-            Ask::Page(..) | Ask::Find(_) | Ask::Count | Ask::Statistics | Ask::Expectations => {
-                false
-            }
+            Ask::Page(..)
+            | Ask::Find(_)
+            | Ask::Count
+            | Ask::Statistics
+            | Ask::Expectations
+            | Ask::UsualTimeouts(_) => false,
             Ask::Add(_)
             | Ask::Change(..)
             | Ask::Remove(_)
@@ -67,6 +73,7 @@ impl Ask {
             | Ask::Expect(_)
             | Ask::Prolong(..)
             | Ask::Unexpect(_)
+            | Ask::SetUsualTimeouts(..)
             | Ask::Tell(..) => true,
         }
     }
@@ -82,6 +89,8 @@ pub(crate) enum Answer {
     Count(u32, u32),
     Statistics(Vec<Statistics>),
     Expectations(Vec<Expected>),
+    /// States, by the kernel's number, and seconds.
+    Timeouts(Vec<(u8, u32)>),
     Done,
     Yes(bool),
 }
@@ -268,6 +277,24 @@ impl Tables {
             Ask::Unexpect(expected) => {
                 let done = self.all(move |table| table.unexpect(&expected))?;
                 Answer::Yes(done.into_iter().any(|done| done == Ok(true)))
+            }
+            Ask::UsualTimeouts(protocol) => {
+                let tracker = Tracker::of(protocol);
+                let all = self.one(0, move |table| *table.settings().timeouts(tracker))?;
+                let seconds = |ns: u64| u32::try_from(ns / 1_000_000_000).unwrap_or(u32::MAX);
+                Answer::Timeouts((0..).zip(all.map(seconds)).collect())
+            }
+            Ask::SetUsualTimeouts(protocol, values) => {
+                let values: Arc<[(u8, u32)]> = values.into();
+                let request = |to: Sender<()>| {
+                    let values = values.clone();
+                    Request::Change(Box::new(move |path: &mut Dataplane| {
+                        path.set_usual_timeouts(Tracker::of(protocol), &values);
+                        let _ = to.send(());
+                    }))
+                };
+                self.workers.ask(request, ANSWER).ok_or(Errno::Eio)?;
+                Answer::Done
             }
             Ask::Tell(port, events) => {
                 let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -36,7 +36,8 @@ impl HostSysctls {
         self.values.clone()
     }
 
-    /// Reads them again. The values, if some have changed.
+    /// Reads them again. The values that have changed, if there are some: others may have been set
+    /// for this dataplane alone since (`nfct timeout default-set`).
     pub(crate) fn changed(&mut self) -> Option<Values> {
         let mut values = read_sysctls(&self.names);
         // Without br_netfilter packets on bridges pass no hooks of IP.
@@ -48,13 +49,15 @@ impl HostSysctls {
         if values == self.values {
             return None;
         }
+        let changed: Values =
+            values.iter().filter(|now| !self.values.contains(now)).copied().collect();
         let mut settings = Settings::default();
-        for (name, value) in values.iter().filter(|now| !self.values.contains(now)) {
+        for (name, value) in changed.iter() {
             if settings.set_sysctl(name, *value).is_err() {
                 log(format_args!("{name} = {value} of the host is not followed"));
             }
         }
         self.values = values;
-        Some(self.values())
+        Some(changed)
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use penstock_conntrack::status::NAT_MASK;
-use penstock_conntrack::{Conntrack, Direction};
+use penstock_conntrack::{Conntrack, Direction, Tracker};
 use penstock_flowtable::Offloader;
 use penstock_jit::{CompileError, Helpers, Options as CompileOptions, Profiled, rule_name};
 use penstock_net::Network;
@@ -24,7 +24,7 @@ use crate::interface::interfaces;
 use crate::ipsec::Ipsec;
 use crate::queues::{NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::{Counters, DropReason};
-use crate::settings::Settings;
+use crate::settings::{SECOND, Settings};
 use crate::shared::{Member, Shared};
 use crate::sink::Sink;
 use crate::sockets::Sockets;
@@ -259,6 +259,19 @@ impl Dataplane {
         self.state.flows.set_timeouts(&self.settings.flow);
         let net = self.net.clone();
         self.renew_hooks(&net);
+    }
+
+    /// Sets timeouts of connections without a policy between packets: states of a tracker, by the
+    /// kernel's number, and seconds (`cttimeout_default_set()`). States that the tracker
+    /// does not have change nothing.
+    pub fn set_usual_timeouts(&mut self, tracker: Tracker, values: &[(u8, u32)]) {
+        let timeouts = &mut self.settings.conntrack.timeouts[tracker as usize];
+        for (state, seconds) in values {
+            if let Some(timeout) = timeouts.get_mut(usize::from(*state)) {
+                *timeout = u64::from(*seconds) * SECOND;
+            }
+        }
+        self.state.conntrack.set_settings(self.settings.conntrack.clone());
     }
 
     /// Makes the lists of hooks for a network or settings that have changed. Flows and remembered

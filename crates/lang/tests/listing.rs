@@ -382,3 +382,44 @@ fn listings_have_the_form_of_nft_1_1_if_it_is_asked_for() {
     let expected = expected.map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
     assert_eq!(listed, expected.map(|value| value.to_string()).collect::<Vec<_>>());
 }
+
+/// Limits as nft 1.0.6 and 1.1 list them: in a rule, in a set, and as an object.
+#[test]
+fn the_usual_burst_of_limits_is_listed_as_by_the_release() {
+    const NEVER: &str = "";
+    const USUAL: &str = " burst 5 packets";
+    let cases = [
+        ("rate 5/second", "rate 5/second", [NEVER, USUAL]),
+        ("rate 5/second burst 5 packets", "rate 5/second", [NEVER, USUAL]),
+        ("rate over 400/week", "rate over 400/week", [NEVER, USUAL]),
+        ("rate 5/second burst 7 packets", "rate 5/second burst 7 packets", [NEVER, NEVER]),
+        ("rate 5 kbytes/minute", "rate 5 kbytes/minute", [NEVER, NEVER]),
+        (
+            "rate 5 mbytes/second burst 5 bytes",
+            "rate 5 mbytes/second burst 5 bytes",
+            [NEVER, NEVER],
+        ),
+    ];
+    for (written, listed, usual) in cases {
+        let generation = load(&format!(
+            "table ip t {{
+               limit l {{ {written}; }}
+               set s {{ type ipv4_addr; flags dynamic; limit {written}; elements = {{ 1.2.3.4 }}; }}
+               chain c {{ log prefix \"x\" limit {written} accept; }}
+             }}"
+        ))
+        .unwrap_or_else(|e| panic!("{written}: {e}"));
+        for (release, usual) in [Release::V1_0_6, Release::V1_1].into_iter().zip(usual) {
+            let format = Format { release, ..Format::default() };
+            let text = listing(&generation, format).ruleset(None);
+            for line in [
+                format!("\t\t{listed}\n"),
+                format!("\t\tlimit {listed}{usual}\n"),
+                format!("elements = {{ 1.2.3.4 limit {listed}{usual} }}\n"),
+                format!("log prefix \"x\" limit {listed}{usual} accept\n"),
+            ] {
+                assert!(text.contains(&line), "{written}: no {line} in\n{text}");
+            }
+        }
+    }
+}

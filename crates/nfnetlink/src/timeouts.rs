@@ -7,13 +7,13 @@ use penstock_conntrack::Tracker;
 use penstock_ruleset::globals::{GlobalChange, NAME_MAX, Named, NewTimeout};
 use penstock_ruleset::{Errno, Generation};
 
-use crate::Backend;
 use crate::ctnetlink::Outcome;
 use crate::globals::{Answered, Request, change, change_all, name_of};
 use crate::message::{
     Attribute, Attributes, Check, Failure, Message, NESTED, Pages, Policy, Writer, flags,
 };
 use crate::process::Process;
+use crate::{Backend, Connections};
 
 /// `NFNL_SUBSYS_CTNETLINK_TIMEOUT`
 pub const SUBSYSTEM: u8 = 8;
@@ -113,7 +113,7 @@ pub fn is_change(subsystem: u8, number: u8) -> bool {
 ///
 /// # Errors
 /// The kernel's; `EPERM` if the sender may change nothing; `EOPNOTSUPP` for the timeouts of
-/// connections without a policy, which are no part of the ruleset.
+/// connections without a policy, where no packets meet the ruleset.
 pub fn run(request: &Request<'_>, from: &Process, backend: &mut dyn Backend) -> Answered {
     let message = &request.message;
     if is_change(SUBSYSTEM, message.number()) && !from.may_change {
@@ -125,7 +125,8 @@ pub fn run(request: &Request<'_>, from: &Process, backend: &mut dyn Backend) -> 
         NEW => new(message, &given, from, backend).map(|()| done),
         GET => get(request, &given, &backend.generation()),
         DELETE => delete(&given, from, backend).map(|()| done),
-        DEFAULT_SET | DEFAULT_GET => Err(Errno::Eopnotsupp.into()),
+        DEFAULT_SET => default_set(&given, backend).map(|()| done),
+        DEFAULT_GET => default_get(request, &given, backend),
         _ => Err(Failure::einval()),
     }
 }
@@ -206,4 +207,41 @@ fn delete(
     // Those that rules use stay.
     let unused = names.filter(|name| generation.uses_of(Named::Timeout(name)) == 0);
     change_all(unused.cloned().map(GlobalChange::DeleteTimeout), from, backend)
+}
+
+/// The connections that have usual timeouts.
+fn connections(backend: &mut dyn Backend) -> Result<&mut dyn Connections, Failure> {
+    backend.connections().ok_or(Errno::Eopnotsupp.into())
+}
+
+/// `cttimeout_default_set()`. Timeouts are the same for all families: it may be missing.
+fn default_set(given: &Attributes<'_>, backend: &mut dyn Backend) -> Result<(), Failure> {
+    let l4proto = given.need(CTA_TIMEOUT_L4PROTO)?.u8();
+    let data = given.need(CTA_TIMEOUT_DATA)?;
+    let values = States::of(l4proto)?.read(data)?;
+    Ok(connections(backend)?.set_usual_timeouts(l4proto, &values)?)
+}
+
+/// `cttimeout_default_get()`, `cttimeout_default_fill_info()`
+fn default_get(
+    request: &Request<'_>,
+    given: &Attributes<'_>,
+    backend: &mut dyn Backend,
+) -> Answered {
+    let Request { message, port, limit } = request;
+    let l3proto = given.need(CTA_TIMEOUT_L3PROTO)?.be16();
+    let l4proto = given.need(CTA_TIMEOUT_L4PROTO)?.u8();
+    let states = States::of(l4proto)?;
+    let values = connections(backend)?.usual_timeouts(l4proto)?;
+    let mut shown = Pages::new(*limit);
+    shown.add(|to| {
+        let kind = u16::from(SUBSYSTEM) << 8 | u16::from(DEFAULT_SET);
+        let start = to.begin(kind, flags::MULTI, message.header.sequence, *port);
+        to.raw(&[0; 4]);
+        to.be16(CTA_TIMEOUT_L3PROTO, l3proto);
+        to.u8(CTA_TIMEOUT_L4PROTO, l4proto);
+        to.nest(CTA_TIMEOUT_DATA | NESTED, |to| states.write(to, &values));
+        to.end(start);
+    });
+    Ok((Outcome::Acknowledge, shown.finish_without_end()))
 }

@@ -112,6 +112,17 @@ impl Connections for Batch<'_, '_> {
         }
     }
 
+    fn usual_timeouts(&mut self, protocol: u8) -> Result<Vec<(u8, u32)>, Errno> {
+        match self.connections_answer(Ask::UsualTimeouts(protocol))? {
+            Answer::Timeouts(all) => Ok(all),
+            _ => Err(self.wrong_answer()),
+        }
+    }
+
+    fn set_usual_timeouts(&mut self, protocol: u8, values: &[(u8, u32)]) -> Result<(), Errno> {
+        self.done(Ask::SetUsualTimeouts(protocol, values.to_vec()))
+    }
+
     fn tells(&self) -> bool {
         true
     }

@@ -132,6 +132,26 @@ pub trait Connections {
     /// Ends an expectation; `false` if it is not there.
     fn unexpect(&mut self, expected: &Expected) -> Result<bool, Errno>;
 
+    /// Timeouts of connections without a policy, for an IP protocol: states, by the kernel's
+    /// number, and seconds.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: no packets meet these connections, which have no such timeouts then.
+    fn usual_timeouts(&mut self, protocol: u8) -> Result<Vec<(u8, u32)>, Errno> {
+        let _ = protocol;
+        Err(Errno::Eopnotsupp)
+    }
+
+    /// Sets timeouts of connections without a policy, for an IP protocol: states, by the kernel's
+    /// number, and seconds. Others stay as they are.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: no packets meet these connections, which have no such timeouts then.
+    fn set_usual_timeouts(&mut self, protocol: u8, values: &[(u8, u32)]) -> Result<(), Errno> {
+        let _ = (protocol, values);
+        Err(Errno::Eopnotsupp)
+    }
+
     /// Whether [`Connections::tell`] tells the members of groups. Otherwise answers do.
     fn tells(&self) -> bool {
         false
