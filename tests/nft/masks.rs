@@ -215,6 +215,8 @@ fn ours_lines(text: &str) -> Vec<String> {
     lines(&without_map_statement_object(text))
         .filter(|line| !line.starts_with("# new generation "))
         .map(|line| {
+            // Limits with the burst that is meant anyway.
+            let line = line.replace(" burst 5 packets", "");
             // What JSON of nft 1.0.6 loses.
             let line =
                 line.replace(", \"dynamic\"]", "]").replace(", \"flags\": [\"dynamic\"]", "");

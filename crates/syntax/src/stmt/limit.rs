@@ -12,7 +12,6 @@ use crate::json::read::{Reader, flag, maybe_text};
 use crate::lex::Tok;
 use crate::parse::{Parsed, Parser, words};
 use crate::print::Printer;
-use crate::release::Release;
 use crate::source::Loc;
 use crate::units;
 
@@ -142,15 +141,14 @@ fn data_unit(word: &str) -> Option<u64> {
 }
 
 impl Printer<'_> {
-    /// `rate …`. Only statements of nft 1.1 list the usual burst of packets.
+    /// `rate …`. A statement lists a burst of 5 packets, an object does not.
     pub fn limit(&mut self, limit: &Limit, in_rule: bool) {
         self.push(if limit.over { "rate over " } else { "rate " });
         let unit = units::time_word(limit.unit);
         match limit.kind {
             LimitType::Packets => {
                 self.write(format_args!("{}/{unit}", limit.rate));
-                let lists_usual = in_rule && self.format.release >= Release::V1_1;
-                if limit.burst > 0 && (lists_usual || limit.burst != BURST) {
+                if limit.burst > 0 && (in_rule || limit.burst != 5) {
                     self.write(format_args!(" burst {} packets", limit.burst));
                 }
             }
