@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_daemon::{errln, out};
+use penstock_daemon::out;
 use penstock_io::{CaptureWriter, LinkType};
 use penstock_program::image::RuleIndex;
 use penstock_symbolic::{
@@ -94,13 +94,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(asked) => asked,
         Err(status) => return status,
     };
-    match compare(&asked) {
-        Ok(differs) => ExitCode::from(u8::from(differs)),
-        Err(message) => {
-            errln!("{}", message.trim_end());
-            ExitCode::from(2)
-        }
-    }
+    symbolic::status(compare(&asked).map(|differs| !differs))
 }
 
 /// Whether something changes; prints what.

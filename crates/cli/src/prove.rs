@@ -92,14 +92,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(asked) => asked,
         Err(status) => return status,
     };
-    match all(&asked) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(message) => {
-            errln!("{}", message.trim_end());
-            ExitCode::from(2)
-        }
-    }
+    symbolic::status(all(&asked))
 }
 
 /// What a line of the file claims.

@@ -7,8 +7,10 @@ pub mod hooks;
 pub mod load;
 pub mod words;
 
+use std::process::ExitCode;
 use std::time::Duration;
 
+use penstock_daemon::errln;
 use penstock_symbolic::Limits;
 
 use crate::options::{Opt, Values, long};
@@ -53,6 +55,18 @@ pub struct Settings {
     pub listed: bool,
     /// `--memory` and `--timeout`.
     pub limits: Limits,
+}
+
+/// The exit status of an answer: 0 yes, 1 no, 2 after an error, which is printed.
+pub fn status(answer: Result<bool, String>) -> ExitCode {
+    match answer {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            errln!("{}", message.trim_end());
+            ExitCode::from(2)
+        }
+    }
 }
 
 impl Settings {
