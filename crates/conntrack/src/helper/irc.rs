@@ -39,9 +39,9 @@ fn offer(data: &[u8], start: usize) -> Option<Offer> {
     })
 }
 
-/// Finds the first offer in the messages of a segment that is good. Only the first message has to
-/// be a private one.
-fn search(data: &[u8], is_good: impl Fn(&Offer) -> bool) -> Option<Offer> {
+/// Finds the first offer in the messages of a segment, if it is good. Messages of other kinds may
+/// come before it, and only the first message has to be a private one.
+fn search(data: &[u8], is_good: impl FnOnce(&Offer) -> bool) -> Option<Offer> {
     // " :\1DCC SEND t AAAAAAAA P\1\n" is the shortest.
     const SHORTEST: usize = 26;
     let mut at = data.iter().take_while(|c| matches!(c, b' ' | b'\r' | b'\n')).count();
@@ -61,13 +61,8 @@ fn search(data: &[u8], is_good: impl Fn(&Offer) -> bool) -> Option<Offer> {
             return None;
         }
         at += 5;
-        for kind in OFFERS {
-            if data[at..].starts_with(kind) {
-                at += kind.len();
-                if let Some(offer) = offer(data, at).filter(&is_good) {
-                    return Some(offer);
-                }
-            }
+        if let Some(kind) = OFFERS.iter().find(|kind| data[at..].starts_with(kind)) {
+            return offer(data, at + kind.len()).filter(is_good);
         }
     }
     None
@@ -159,6 +154,10 @@ mod tests {
             found(second).map(|(address, port, ..)| (address, port)),
             Some(("198.18.0.1".into(), 4000))
         );
+        let forged = |o: &Offer| o.port != 4001;
+        let after =
+            "PRIVMSG a :\x01DCC SEND x 1 4001\x01\r\nPRIVMSG b :\x01DCC SEND f 2 4000\x01\r\n";
+        assert_eq!(search(after.as_bytes(), forged), None, "an offer ends the search");
         for nothing in [
             "PRIVMSG bob :\x01DCC SEND file 3323068417 4000 99\x01",
             "PRIVMSG bob :hello DCC SEND file 3323068417 4000\r\n",

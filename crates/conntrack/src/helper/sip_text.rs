@@ -232,7 +232,7 @@ impl<'a> Message<'a> {
     fn past_blanks(&self, mut at: usize) -> Option<usize> {
         loop {
             match self.data.get(at)? {
-                b' ' => at += 1,
+                b' ' | b'\t' => at += 1,
                 b'\r' | b'\n' => at = self.continuation(at)?,
                 _ => return Some(at),
             }

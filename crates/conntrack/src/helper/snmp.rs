@@ -148,9 +148,7 @@ impl Reader<'_> {
             0x82 => (usize::from(u16::from_be_bytes(*rest.first_chunk()?)), 2),
             _ => return None,
         };
-        // Something has to follow a length of its own.
-        let fits = more == 0 || rest.len() > more;
-        (fits && len <= rest.len() - more).then(|| {
+        (len <= rest.len() - more).then(|| {
             self.at += 2 + more;
             len
         })

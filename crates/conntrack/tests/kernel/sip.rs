@@ -49,6 +49,50 @@ fn random_sip_streams_are_read_as_in_the_kernel() {
     });
 }
 
+/// Where a message of a stream ends depends on how its length is read.
+#[test]
+fn lengths_of_sip_messages_in_streams_are_read_as_in_the_kernel() {
+    let Some(mut lab) = lab() else { return };
+    let body = format!("v=0\r\no=a 1 1 IN IP4 {A}\r\nc=IN IP4 {A}\r\nm=audio 4000 RTP/AVP 0\r\n");
+    let message = |method: &str, length: &str, body: &str| {
+        format!("{method} sip:b@{B} SIP/2.0\r\nCSeq: 3 {method}\r\n{length}\r\n\r\n{body}")
+    };
+    let call = message("INVITE", &format!("Content-Length: {}", body.len()), &body);
+    let failed: Vec<String> = [
+        "Content-Length:5",
+        "Content-Length: 5",
+        "Content-Length:\t5",
+        "Content-Length: \t 5",
+        "Content-Length\t:5",
+        "Content-Length \t :\t5",
+        "Content-Length\r\n\t: 5",
+        "Content-Length:\r\n 5",
+        "Content-Length:\r\n\t5",
+        "l\t:5",
+        "L: 5",
+        "Content-Length: 05",
+        "Content-Length: 00000000000000005",
+        "Content-Length: 5x",
+        "Content-Length: 5 x",
+        "Content-Length: 5\t",
+        "Content-Length:",
+        "Content-Length: x5",
+        "Content-Length: +5",
+        "Content-Length: -5",
+        "Content-Length: 0x5",
+        "Content-Length:\x0b5",
+        "Content-Length:\x0c5",
+    ]
+    .iter()
+    .filter_map(|length| {
+        let text = message("OPTIONS", length, "v=0\r\n") + &call;
+        let talk = Talk::open_from(1000, 5060, false).say(true, text.as_bytes());
+        compare_all(&mut lab, &format!("{length:?}"), &Settings::default(), &talk.steps, true).err()
+    })
+    .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
 /// Compares so many conversations.
 fn compared(name: &str, enough: usize, conversation: impl Fn(&mut Rng) -> Vec<Step>) {
     let Some(mut lab) = lab() else { return };

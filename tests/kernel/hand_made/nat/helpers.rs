@@ -8,6 +8,10 @@ use crate::frame::Frame;
 use crate::net::{dmz, lan, out4, out6, wan};
 use crate::scenario::Scenario;
 
+/// The client's address as offers write it, and one that is nobody's.
+const CLIENT: u32 = u32::from_be_bytes([198, 18, 0, 10]);
+const FORGED: u32 = u32::from_be_bytes([198, 18, 9, 9]);
+
 /// What a TCP connection for a helper says: handshake first, each side's segments in order of its
 /// numbers.
 struct Control {
@@ -84,6 +88,20 @@ fn invite(transport: &str, port: u16) -> String {
          Contact: <sip:a@{own}:{port}>\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
+}
+
+/// A private message with an offer of an address, at the port 51205.
+fn offer(kind: &str, address: u32) -> String {
+    format!("PRIVMSG a :\u{1}DCC {kind} x {address} 51205\u{1}\r\n")
+}
+
+/// An answer of an agent about one variable, whose value is these bytes.
+fn answer(value: &[u8]) -> Vec<u8> {
+    let part = |tag: u8, inside: &[u8]| [&[tag, inside.len() as u8], inside].concat();
+    let variable = part(0x30, &[&part(6, &[0x2b, 6, 1, 2, 1]), value].concat());
+    let numbers = [2, 1, 7, 2, 1, 0, 2, 1, 0];
+    let response = part(0xa2, &[&numbers, &part(0x30, &variable)[..]].concat());
+    part(0x30, &[&[2, 1, 1], &part(4, b"public")[..], &response].concat())
 }
 
 /// Connections that others announce in their text, which is translated with them.
@@ -184,6 +202,55 @@ pub fn all() -> Vec<Scenario> {
                     tcp(lan().ip4("198.18.0.10", "198.19.0.3"), (51205, 5000), 0x12, 9000, 7001),
                 )
                 .frames,
+        ),
+        // An offer ends the search, also if it names a forged address or no port.
+        story(
+            on(
+                "nat_irc_offers",
+                &rules("ip", "type \"irc\" protocol tcp", "tcp dport 6667", masquerade),
+            ),
+            &[
+                offer("SEND", FORGED) + &offer("SEND", CLIENT),
+                offer("TSEND", FORGED) + &offer("SEND", CLIENT),
+                offer("SEND", FORGED) + "hello\r\n" + &offer("CHAT", CLIENT),
+                offer("KEEP", CLIENT) + &offer("SEND", CLIENT),
+                offer("KEEP", CLIENT) + &offer("SEND", FORGED) + &offer("SEND", CLIENT),
+                "PRIVMSG a :\u{1}DCC SEND CHAT x 3323068426 51205\u{1}\r\n".into(),
+                "PRIVMSG a :\u{1}DCC SEND x 3323068426 0\u{1}\r\n".to_owned()
+                    + &offer("SEND", CLIENT),
+                "PRIVMSG a :hello\r\n".to_owned() + &offer("SEND", CLIENT),
+                offer("SEND", CLIENT) + &offer("SEND", FORGED),
+            ]
+            .iter()
+            .fold(Control::new(to4(), from4(), (40000, 6667)), |talk, text| talk.client(text, 0))
+            .frames,
+        ),
+        // Lengths in their long forms, zero and at the end, too.
+        story(
+            on("nat_snmp_lengths", &rules("ip", "type \"snmp\" protocol udp", "udp dport 161", masquerade)),
+            &[
+                &[0x40, 4, 198, 19, 0, 1][..],
+                &[0x40, 0x81, 4, 198, 19, 0, 1],
+                &[0x40, 0x82, 0, 4, 198, 19, 0, 1],
+                &[0x40, 0x83, 0, 0, 4, 198, 19, 0, 1],
+                &[0x05, 0],
+                &[0x05, 0x81, 0],
+                &[0x05, 0x82, 0, 0],
+                &[0x05, 0x82, 0],
+                &[0x05, 0x81],
+                &[0x80, 0x81, 0],
+                &[0x80, 0x81, 1],
+                &[0x80],
+                &[0x80, 0x80, 0, 0],
+            ]
+            .iter()
+            .flat_map(|value| {
+                [
+                    ("lan", out4().udp(40000, 161).data(b"get")),
+                    ("wan", answer4().udp(161, 40000).data(&answer(value))),
+                ]
+            })
+            .collect::<Vec<_>>(),
         ),
         story(
             on("nat_tftp", &rules("ip", "type \"tftp\" protocol udp", "udp dport 69", masquerade)),
