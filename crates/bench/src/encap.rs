@@ -7,7 +7,7 @@ use std::rc::Rc;
 use penstock_dataplane::Settings;
 use penstock_testkit::build::{Ethernet, Ipv4, payload};
 
-use crate::frames::{Frames, flow};
+use crate::frames::{Frames, Later, flow};
 use crate::router::{Fate, Router, ruleset};
 use crate::{Scale, Variant};
 
@@ -68,14 +68,16 @@ fn in_ipip(frame: &[u8]) -> Vec<u8> {
 }
 
 pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
-    let plain = Rc::new(Frames::hot((0..scale.count(FLOWS)).map(|n| flow(n, 9))));
-    let inside = Rc::new(Frames::hot((0..scale.count(FLOWS)).map(|n| in_ipip(&flow(n, 9)))));
-    let variant = |name: &str, net: &[&str], frames: &Rc<Frames>| {
-        Variant::new(name, frames.len() as u64, offloaded(net, frames))
+    let flows = scale.count(FLOWS);
+    let plain = Later::hot(flows, |n| flow(n, 9));
+    let inside = Later::hot(flows, |n| in_ipip(&flow(n, 9)));
+    let variant = |name: &str, net: [&'static str; 2], frames: &Later| {
+        let (operations, frames) = (frames.len(), frames.clone());
+        Variant::made(name, operations, move || offloaded(&net, &frames))
     };
     vec![
-        variant("plain", &[CLIENTS, SERVERS], &plain),
-        variant("ipip-out", &[CLIENTS, SERVERS_IPIP], &plain).against("plain"),
-        variant("ipip-in", &[CLIENTS_IPIP, SERVERS], &inside).against("plain"),
+        variant("plain", [CLIENTS, SERVERS], &plain),
+        variant("ipip-out", [CLIENTS, SERVERS_IPIP], &plain).against("plain"),
+        variant("ipip-in", [CLIENTS_IPIP, SERVERS], &inside).against("plain"),
     ]
 }

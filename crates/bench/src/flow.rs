@@ -8,8 +8,8 @@ use std::rc::Rc;
 use penstock_dataplane::Settings;
 use penstock_flowtable::{Arrival, Flowtable, Key, Limits, NewFlow, NewHalf, Xmit};
 
-use crate::frames::{Frames, flow, flow_to};
-use crate::router::{Fate, Router, ruleset};
+use crate::frames::{Frames, Later, flow, flow_to};
+use crate::router::{BURST, Fate, Router, ruleset};
 use crate::routes::Routes;
 use crate::{Scale, Variant};
 
@@ -86,58 +86,60 @@ fn to_many(frames: &Rc<Frames>, flows: u32, routes: &str) -> impl FnMut() + use<
 }
 
 /// A packet of each flow, in an order that has nothing to do with that in which they began.
-fn shuffled(flows: u32) -> Rc<Frames> {
+fn shuffled(flows: u32) -> Later {
     const STRIDE: u64 = 7_919_777;
-    let number = |n: u32| (u64::from(n) * STRIDE % u64::from(flows)) as u32;
-    Rc::new(Frames::hot((0..flows).map(|n| flow(number(n), 9))))
+    let number = move |n: u32| (u64::from(n) * STRIDE % u64::from(flows)) as u32;
+    Later::hot(flows, move |n| flow(number(n), 9))
+}
+
+/// Flows to as many destinations, by a hundred next hops with a route each.
+fn many_destinations(flows: u32) -> Variant {
+    Variant::made("fast-10k-dst", flows.into(), move || {
+        let routes = Routes::new(100, 100, false);
+        let destinations = routes.destinations(flows);
+        let frame = |(to, n): (&u128, u32)| flow_to(n, (*to as u32).to_be_bytes(), 9);
+        let frames = Rc::new(Frames::hot(destinations.iter().zip(0..).map(frame)));
+        to_many(&frames, flows, &routes.lines)
+    })
+}
+
+/// One flow without a flowtable, by machine code and by the interpreter.
+fn classic(one: &Later) -> [Variant; 2] {
+    let [interpreted, compiled] = [one, one].map(Later::clone);
+    let by_interpreter = Variant::made("interpreter-1", one.len(), move || {
+        router(CLASSIC, 1, true).interpreted().sending(&interpreted, Fate::Sent)
+    });
+    let by_code = Variant::made("classic-1", one.len(), move || {
+        router(CLASSIC, 1, true).sending(&compiled, Fate::Sent)
+    });
+    [by_interpreter.against("classic-1"), by_code]
 }
 
 pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
-    let one = Rc::new(Frames::hot((0..64).map(|_| flow(0, 9))));
+    let one = Later::hot(64, |_| flow(0, 9));
     let (flows, million) = (scale.count(10_000), scale.count(1_000_000));
-    let many = shuffled(flows);
-    let most = shuffled(million);
-    let rows = (0..flows).map(|n| flow(n / CHAIN as u32, 9));
-    let rows = Rc::new(Frames::hot(rows));
+    let (many, most) = (shuffled(flows), shuffled(million));
+    let rows = Later::hot(flows, |n| flow(n / CHAIN as u32, 9));
+    let fast = |name: &str, rules: &str, flows: u32, chains: bool, burst: usize, frames: &Later| {
+        let (rules, operations, frames) = (rules.to_owned(), frames.len(), frames.clone());
+        Variant::made(name, operations, move || offloaded(&rules, flows, chains, burst, &frames))
+    };
     let translated = format!("{FAST}\n{SOURCE_NAT}");
-    let variant = |name: &str, frames: &Rc<Frames>, run: Box<dyn FnMut()>| {
-        Variant::new(name, frames.len() as u64, run)
-    };
-    let fast = |name: &str, rules: &str, flows: u32, frames: &Rc<Frames>| {
-        variant(name, frames, Box::new(offloaded(rules, flows, true, 64, frames)))
-    };
-    let in_rows = |name: &str, chains: bool| {
-        variant(name, &rows, Box::new(offloaded(FAST, flows, chains, CHAIN, &rows)))
-    };
-    let in_bursts = |name: &str, burst: usize| {
-        let run = offloaded(FAST, flows, true, burst, &many);
-        variant(name, &many, Box::new(run)).against("fast-10k")
-    };
-    let routes = Routes::new(100, 100, false);
-    let destinations = routes.destinations(flows);
-    let spread =
-        destinations.iter().zip(0..).map(|(to, n)| flow_to(n, (*to as u32).to_be_bytes(), 9));
-    let spread = Rc::new(Frames::hot(spread));
-    vec![
-        variant(
-            "interpreter-1",
-            &one,
-            Box::new(router(CLASSIC, 1, true).interpreted().sending(&one, Fate::Sent)),
-        )
-        .against("classic-1"),
-        variant("classic-1", &one, Box::new(router(CLASSIC, 1, true).sending(&one, Fate::Sent))),
-        fast("fast-1", FAST, 1, &one).against("classic-1"),
-        fast("fast-10k", FAST, flows, &many),
-        fast("fast-1m", FAST, million, &most),
-        fast("fast-snat-10k", &translated, flows, &many).against("fast-10k"),
-        in_bursts("fast-burst-1", 1),
-        in_bursts("fast-burst-8", 8),
-        variant("fast-10k-dst", &spread, Box::new(to_many(&spread, flows, &routes.lines))),
-        in_rows("unchained-16", false),
-        in_rows("chained-16", true).against("unchained-16"),
+    let mut all = Vec::from(classic(&one));
+    all.extend([
+        fast("fast-1", FAST, 1, true, BURST, &one).against("classic-1"),
+        fast("fast-10k", FAST, flows, true, BURST, &many),
+        fast("fast-1m", FAST, million, true, BURST, &most),
+        fast("fast-snat-10k", &translated, flows, true, BURST, &many).against("fast-10k"),
+        fast("fast-burst-1", FAST, flows, true, 1, &many).against("fast-10k"),
+        fast("fast-burst-8", FAST, flows, true, 8, &many).against("fast-10k"),
+        many_destinations(flows).against("fast-10k"),
+        fast("unchained-16", FAST, flows, false, CHAIN, &rows),
+        fast("chained-16", FAST, flows, true, CHAIN, &rows).against("unchained-16"),
         // Fewer may fit into memory that the process has already.
         Variant::memory("memory-2m", move || memory(scale.count(2_000_000).max(100_000))),
-    ]
+    ]);
+    all
 }
 
 /// Bytes of memory that a flow takes, both directions and its place in the table, among so many

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Frames of 60 bytes in memory, few that stay in the cache or many that do not.
+//! Frames in memory, of 60 bytes if nothing else is said, few that stay in the cache or many that do
+//! not.
 
+use std::cell::LazyCell;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Deref;
+use std::rc::Rc;
 
 use penstock_testkit::build::*;
 
@@ -22,10 +26,11 @@ impl Frames {
     fn spaced(frames: impl Iterator<Item = Vec<u8>>, distance: usize) -> Self {
         let (mut memory, mut places) = (Vec::new(), Vec::new());
         for frame in frames {
-            places.push((memory.len() as u32, frame.len() as u16));
+            let at = memory.len();
+            places.push((at as u32, frame.len() as u16));
             let room = distance.max(frame.len().next_multiple_of(HOT));
             memory.extend_from_slice(&frame);
-            memory.resize(places.len() * room, 0);
+            memory.resize(at + room, 0);
         }
         Frames { memory, places }
     }
@@ -53,6 +58,43 @@ impl Frames {
                 self.memory.get(at..at + usize::from(len)).unwrap_or_default()
             })
         })
+    }
+}
+
+/// Makes frames, once.
+type Make = Box<dyn FnOnce() -> Rc<Frames>>;
+
+/// Frames that several variants share, made when the first of them runs.
+#[derive(Clone)]
+pub(crate) struct Later {
+    len: usize,
+    frames: Rc<LazyCell<Rc<Frames>, Make>>,
+}
+
+impl Later {
+    /// So many frames.
+    pub(crate) fn new(len: usize, make: impl FnOnce() -> Frames + 'static) -> Self {
+        Later { len, frames: Rc::new(LazyCell::new(Box::new(|| Rc::new(make())))) }
+    }
+
+    /// Flows in frames that stay in the cache.
+    pub(crate) fn hot(flows: u32, frame: impl Fn(u32) -> Vec<u8> + 'static) -> Self {
+        Self::new(flows as usize, move || Frames::hot((0..flows).map(frame)))
+    }
+
+    /// How many.
+    pub(crate) fn len(&self) -> u64 {
+        self.len as u64
+    }
+}
+
+impl Deref for Later {
+    type Target = Rc<Frames>;
+
+    fn deref(&self) -> &Rc<Frames> {
+        let frames = &**self.frames;
+        assert_eq!(frames.len(), self.len, "frames");
+        frames
     }
 }
 

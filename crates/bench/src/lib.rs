@@ -13,7 +13,7 @@
 //! use penstock_bench::{Bench, Effort};
 //!
 //! let bench = Bench::find("forward").unwrap();
-//! for figure in bench.run(Some("plain-10k"), &Effort::default())? {
+//! for figure in bench.run(Some("plain-10k"), &Effort::default())?.figures {
 //!     println!("{figure:?}");
 //! }
 //! # Ok::<(), String>(())
@@ -31,6 +31,7 @@ mod ingress;
 mod io;
 mod kernel;
 pub mod measure;
+mod mix;
 pub mod plot;
 pub mod report;
 mod router;
@@ -38,8 +39,9 @@ mod routes;
 mod rules;
 mod sets;
 mod symbolic;
+mod yardstick;
 
-pub use measure::{Effort, Figure, Scale, Variant};
+pub use measure::{Effort, Figure, Outcome, Scale, Variant};
 
 /// A benchmark.
 pub struct Bench {
@@ -51,7 +53,7 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 15] = [
+pub const BENCHES: [Bench; 16] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; also at prerouting",
@@ -123,6 +125,11 @@ pub const BENCHES: [Bench; 15] = [
         variants: |_| kernel::live::variants(),
     },
     Bench {
+        name: "yardstick",
+        about: "forwarding and ESP by turns with DPDK's testpmd and test-crypto-perf",
+        variants: yardstick::variants,
+    },
+    Bench {
         name: "peers",
         about: "AF_XDP in user space: `penstock up` against Open vSwitch and testpmd (takes root)",
         variants: |_| kernel::peers::variants(),
@@ -139,7 +146,7 @@ impl Bench {
     ///
     /// # Errors
     /// Missing rights or tools, in a sentence.
-    pub fn run(&self, variant: Option<&str>, effort: &Effort) -> Result<Vec<Figure>, String> {
+    pub fn run(&self, variant: Option<&str>, effort: &Effort) -> Result<Outcome, String> {
         let mut variants = (self.variants)(effort.scale)?;
         if let Some(name) = variant {
             let against = variants.iter().find(|v| v.name == name).and_then(|v| v.against);

@@ -2,6 +2,7 @@
 
 //! Variants by turns, medians, ratios.
 
+use std::hint::black_box;
 use std::time::Duration;
 
 /// One thing to measure.
@@ -20,7 +21,14 @@ pub struct Variant {
     pub others: Option<Box<dyn Fn() -> Duration>>,
     /// Whether the time of the caller of `run` counts.
     pub caller: bool,
+    /// Measures by itself, for about this long: nanoseconds per operation.
+    pub itself: Option<Measuring>,
+    /// What the reader of the figure has to know, in a sentence.
+    pub note: Option<Box<dyn Fn() -> String>>,
 }
+
+/// A measurement of about this long: nanoseconds per operation.
+pub type Measuring = Box<dyn FnMut(Duration) -> f64>;
 
 impl Variant {
     /// A variant without comparison.
@@ -33,7 +41,32 @@ impl Variant {
             memory: None,
             others: None,
             caller: true,
+            itself: None,
+            note: None,
         }
+    }
+
+    /// A variant whose tables are made when it runs for the first time, which is not measured.
+    pub fn made<R: FnMut() + 'static>(
+        name: impl Into<String>,
+        operations: u64,
+        make: impl FnOnce() -> R + 'static,
+    ) -> Self {
+        let (mut make, mut run) = (Some(make), None);
+        Variant::new(name, operations, move || {
+            if let Some(make) = make.take() {
+                run = Some(make());
+            }
+            run.iter_mut().for_each(|run| run());
+        })
+    }
+
+    /// A variant that measures itself: nanoseconds per operation, in a time of about that length.
+    pub fn measuring(
+        name: impl Into<String>,
+        measure: impl FnMut(Duration) -> f64 + 'static,
+    ) -> Self {
+        Variant { itself: Some(Box::new(measure)), ..Variant::new(name, 1, || {}) }
     }
 
     /// A variant that measures memory, once.
@@ -50,6 +83,12 @@ impl Variant {
     /// Counts the time that others have spent on a processor, and not that of the caller.
     pub fn by_others(self, others: impl Fn() -> Duration + 'static) -> Self {
         Variant { caller: false, ..self.with_others(others) }
+    }
+
+    /// With what the reader of the figure has to know, in a sentence, which is asked for after the
+    /// variant has run.
+    pub fn noting(self, note: impl Fn() -> String + 'static) -> Self {
+        Variant { note: Some(Box::new(note)), ..self }
     }
 
     /// Compared with the rate of another variant of the same benchmark.
@@ -122,8 +161,20 @@ impl Figure {
     }
 }
 
+/// What came out for the variants of a benchmark.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// A figure of each variant.
+    pub figures: Vec<Figure>,
+    /// What has to be known about them, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// How far the clock of the processor may move between rounds without a word about it.
+const CLOCK: f64 = 0.05;
+
 /// Measures variants by turns.
-pub fn by_turns(variants: Vec<Variant>, effort: &Effort) -> Vec<Figure> {
+pub fn by_turns(variants: Vec<Variant>, effort: &Effort) -> Outcome {
     let (memory, mut variants): (Vec<_>, Vec<_>) =
         variants.into_iter().partition(|v| v.memory.is_some());
     // First, while nothing has been freed that would be used again.
@@ -139,7 +190,9 @@ pub fn by_turns(variants: Vec<Variant>, effort: &Effort) -> Vec<Figure> {
         .collect();
     let mut rounds: Vec<Vec<f64>> = vec![Vec::new(); variants.len()];
     let calls: Vec<u64> = variants.iter_mut().map(|v| calls(v, effort.slice)).collect();
+    let mut clock = Vec::new();
     for round in 0..effort.rounds {
+        clock.push(cycle());
         // Every other round goes backwards, so that no variant always follows the same one.
         let order: Vec<usize> = if round % 2 == 0 {
             (0..variants.len()).collect()
@@ -147,7 +200,12 @@ pub fn by_turns(variants: Vec<Variant>, effort: &Effort) -> Vec<Figure> {
             (0..variants.len()).rev().collect()
         };
         for i in order {
-            rounds[i].push(time(&mut variants[i], calls[i]));
+            let variant = &mut variants[i];
+            let ns = match &mut variant.itself {
+                Some(measure) => measure(effort.slice),
+                None => time(variant, calls[i]),
+            };
+            rounds[i].push(ns);
         }
     }
     let of = |name: &str| variants.iter().position(|v| v.name == name);
@@ -168,11 +226,42 @@ pub fn by_turns(variants: Vec<Variant>, effort: &Effort) -> Vec<Figure> {
             }
         })
         .collect::<Vec<_>>();
-    figures.into_iter().chain(memory).collect()
+    let notes = variants.iter().filter_map(|v| Some(format!("{}: {}", v.name, v.note.as_ref()?())));
+    Outcome {
+        notes: notes.chain(moved(&clock)).collect(),
+        figures: figures.into_iter().chain(memory).collect(),
+    }
+}
+
+/// What to say about the clock of the processor, if it moved from round to round: figures of
+/// different rounds are not of the same processor then.
+fn moved(clock: &[f64]) -> Option<String> {
+    let least = clock.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = clock.iter().copied().fold(0.0, f64::max);
+    let moved = most / least - 1.0;
+    (moved > CLOCK && moved.is_finite())
+        .then(|| format!("the clock of the processor moved by {:.0} %", moved * 100.0))
+}
+
+/// Nanoseconds of a step of a loop whose steps depend on each other: a fixed number of cycles. The
+/// least of several short runs, since interrupts take time, too.
+fn cycle() -> f64 {
+    const STEPS: u32 = 20_000;
+    let run = || {
+        let start = cpu_time();
+        black_box((0..STEPS).fold(black_box(1u64), |x, _| {
+            black_box(x.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ x >> 7)
+        }));
+        (cpu_time() - start).as_nanos() as f64 / f64::from(STEPS)
+    };
+    (0..5).map(|_| run()).fold(f64::INFINITY, f64::min)
 }
 
 /// How many calls take at least `slice`.
 fn calls(variant: &mut Variant, slice: Duration) -> u64 {
+    if variant.itself.is_some() {
+        return 1;
+    }
     (variant.run)();
     let mut calls = 1;
     loop {
@@ -226,6 +315,27 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_moves_is_told() {
+        assert_eq!(moved(&[1.0, 1.04, 1.02]), None);
+        let said = moved(&[1.0, 1.2, 1.1]).unwrap();
+        assert_eq!(said, "the clock of the processor moved by 20 %");
+    }
+
+    #[test]
+    fn a_variant_makes_its_tables_once_and_unmeasured() {
+        let effort = Effort { rounds: 3, slice: Duration::ZERO, scale: Scale::Full };
+        let made = Variant::made("made", 1, || {
+            std::thread::sleep(Duration::from_millis(1));
+            || _ = black_box(0)
+        });
+        let itself = Variant::measuring("itself", |_| 7.0).noting(|| "seven".into());
+        let Outcome { figures, notes } = by_turns(vec![made, itself], &effort);
+        assert!(notes.contains(&"itself: seven".to_owned()), "{notes:?}");
+        assert!(figures[0].ns > 0.0 && figures[0].ns < 1e6, "{figures:?}");
+        assert_eq!((figures[1].ns, figures[1].least_ns), (7.0, 7.0));
+    }
+
+    #[test]
     fn a_variant_that_does_less_work_is_compared_with_the_other() {
         let work = |n: u64| move || (0..n).for_each(|i| _ = std::hint::black_box(i));
         let effort = Effort { rounds: 3, slice: Duration::from_micros(200), scale: Scale::Full };
@@ -233,7 +343,7 @@ mod tests {
             Variant::new("all", 1, work(4000)),
             Variant::new("part", 1, work(40)).against("all"),
         ];
-        let figures = by_turns(variants, &effort);
+        let figures = by_turns(variants, &effort).figures;
         assert_eq!(figures.len(), 2);
         assert_eq!(figures[0].ratio, None);
         assert!(matches!(figures[1].ratio, Some(("all", ratio)) if ratio > 1.0), "{figures:?}");

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_bench::{BENCHES, Bench, Effort, plot, report};
+use penstock_bench::{BENCHES, Bench, Effort, Outcome, plot, report};
 use penstock_daemon::{errln, out};
 use penstock_files::Access;
 
@@ -113,8 +113,8 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::FAILURE;
     }
     for (i, (bench, variant)) in options.benches.iter().enumerate() {
-        let figures = match bench.run(variant.as_deref(), &options.effort) {
-            Ok(figures) => figures,
+        let Outcome { figures, notes } = match bench.run(variant.as_deref(), &options.effort) {
+            Ok(outcome) => outcome,
             Err(what) => {
                 errln!("Error: {}: {what}", bench.name);
                 return ExitCode::FAILURE;
@@ -127,6 +127,9 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
                 variant.as_deref().unwrap_or_default()
             );
             return ExitCode::FAILURE;
+        }
+        for note in notes {
+            errln!("{}: {note}", bench.name);
         }
         if options.json {
             out!("{}", report::json_lines(bench.name, &figures));
@@ -173,8 +176,8 @@ mod tests {
         let effort = Effort { rounds: 1, slice: Duration::ZERO, scale: Scale::Reduced };
         for bench in &BENCHES {
             let figures = match bench.run(None, &effort) {
-                Ok(figures) => figures,
-                Err(what) if matches!(bench.name, "kernel" | "live" | "peers") => {
+                Ok(outcome) => outcome.figures,
+                Err(what) if matches!(bench.name, "kernel" | "live" | "peers" | "yardstick") => {
                     println!("skipped: {what}");
                     continue;
                 }

@@ -16,11 +16,14 @@
 //! other, always the same one below the same prefix. The numbers in the tables of this file are
 //! ours, in the shape that the paper gives; they are not its parameter files.
 
+mod nesting;
+
 use std::collections::HashSet;
 use std::fmt;
 use std::net::Ipv4Addr;
 
 use fastrand::Rng;
+pub use nesting::{covered, narrow_first};
 
 /// Kind of rule list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

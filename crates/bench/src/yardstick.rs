@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Our forwarding beside that of DPDK's own tools, by turns: `dpdk-testpmd` between two null devices
+//! that copy each frame (`testpmd-mac` exchanges link addresses, `testpmd-io` does not look at
+//! frames), and `dpdk-test-crypto-perf` with AES-128-GCM on packets of 1400 bytes.
+//!
+//! A figure of testpmd is the processor time of its forwarding thread for a frame. That of
+//! test-crypto-perf is one over the rate that it prints: another program on its core makes it worse.
+
+use std::cell::RefCell;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::{Scale, Variant, esp, flow, forward};
+
+/// What DPDK's programs have in common: memory of their own, no devices of the machine, and no file
+/// that another one would meet.
+fn environment(command: &mut Command, name: &str) {
+    let prefix = format!("penstock-{name}-{}", std::process::id());
+    command
+        .args(["--no-huge", "-m", "512", "--no-pci", "--no-telemetry", "-l", "0,1"])
+        .args(["--file-prefix", &prefix]);
+}
+
+/// Where a program lies: one of DPDK, or of coreutils.
+fn program(name: &str) -> Result<PathBuf, String> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|file| file.is_file())
+        .ok_or_else(|| format!("{name} is not installed (Debian: dpdk, coreutils)"))
+}
+
+/// A running testpmd, which forwards while it is measured only.
+struct Testpmd {
+    child: Child,
+    commands: ChildStdin,
+    said: BufReader<ChildStdout>,
+}
+
+impl Testpmd {
+    fn new(mode: &str) -> Result<Self, String> {
+        let file = program("dpdk-testpmd")?;
+        // Into a pipe it would say nothing for a long time.
+        let mut command = Command::new(program("stdbuf")?);
+        command.arg("-oL").arg(&file);
+        environment(&mut command, mode);
+        command
+            .args([
+                "--vdev=net_null0,size=60,copy=1",
+                "--vdev=net_null1,size=60,copy=1",
+                "--",
+                "-i",
+            ])
+            .args([&format!("--forward-mode={mode}"), "--total-num-mbufs=8192"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|e| format!("{}: {e}", file.display()))?;
+        let (Some(commands), Some(said)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("pipes were asked for".into());
+        };
+        let mut this = Testpmd { child, commands, said: BufReader::new(said) };
+        this.sent().map_err(|e| format!("dpdk-testpmd: {e}"))?;
+        Ok(this)
+    }
+
+    fn say(&mut self, line: &str) -> std::io::Result<()> {
+        writeln!(self.commands, "{line}")
+    }
+
+    /// Frames that both devices have sent so far.
+    fn sent(&mut self) -> std::io::Result<u64> {
+        self.say("show port stats all")?;
+        let (mut sum, mut ports, mut line) = (0, 0, String::new());
+        while ports < 2 {
+            line.clear();
+            if self.said.read_line(&mut line)? == 0 {
+                return Err(std::io::Error::other("it ended"));
+            }
+            // Those of `stop` have another word after them.
+            let statistics = line.contains("TX-errors:");
+            let Some((_, rest)) = line.split_once("TX-packets:").filter(|_| statistics) else {
+                continue;
+            };
+            let number = rest.split_whitespace().next().and_then(|word| word.parse().ok());
+            sum += number.unwrap_or(0u64);
+            ports += 1;
+        }
+        Ok(sum)
+    }
+
+    /// Time that the forwarding threads were on a processor.
+    fn busy(&self) -> std::io::Result<Duration> {
+        let tasks = Path::new("/proc").join(self.child.id().to_string()).join("task");
+        let mut sum = Duration::ZERO;
+        for task in std::fs::read_dir(tasks)? {
+            let task = task?.path();
+            // They were called lcore-worker before DPDK 22.11.
+            let name = std::fs::read_to_string(task.join("comm"))?;
+            if name.contains("worker") {
+                let times = std::fs::read_to_string(task.join("schedstat"))?;
+                let ns = times.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0);
+                sum += Duration::from_nanos(ns);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Nanoseconds of a frame.
+    fn measure(&mut self, slice: Duration) -> std::io::Result<f64> {
+        let (sent, busy) = (self.sent()?, self.busy()?);
+        self.say("start")?;
+        std::thread::sleep(slice.max(Duration::from_millis(50)));
+        self.say("stop")?;
+        let sent = self.sent()? - sent;
+        Ok((self.busy()? - busy).as_nanos() as f64 / sent as f64)
+    }
+}
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.say("quit");
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Nanoseconds that test-crypto-perf needs for a packet of 1400 bytes.
+fn crypto(file: &Path, encrypt: bool) -> Result<f64, String> {
+    let mut command = Command::new(file);
+    environment(&mut command, "crypto");
+    let operation = if encrypt { "encrypt" } else { "decrypt" };
+    command
+        .args(["--vdev", "crypto_aesni_gcm", "--", "--ptest", "throughput", "--optype", "aead"])
+        .args(["--aead-algo", "aes-gcm", "--aead-op", operation, "--aead-key-sz", "16"])
+        .args(["--aead-iv-sz", "12", "--aead-aad-sz", "8", "--digest-sz", "16"])
+        .args(["--buffer-sz", "1400", "--total-ops", "200000", "--burst-sz", "32"])
+        .args(["--devtype", "crypto_aesni_gcm", "--silent"]);
+    let output = command.output().map_err(|e| format!("{}: {e}", file.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // Thread, size, burst, enqueued, dequeued, two failures, then million operations a second.
+    let rate = text.lines().rev().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (words.len() == 10 && words[1] == "1400").then(|| words[7].parse::<f64>().ok()).flatten()
+    });
+    let none = || "dpdk-test-crypto-perf printed no figure".to_owned();
+    rate.filter(|rate| *rate > 0.0).map(|rate| 1000.0 / rate).ok_or_else(none)
+}
+
+/// A variant of another benchmark, with its name in front.
+fn ours(bench: &str, variants: Vec<Variant>, name: &str, against: &'static str) -> Option<Variant> {
+    let mut found = variants.into_iter().find(|v| v.name == name)?;
+    found.name = format!("{bench}/{name}");
+    Some(found.against(against))
+}
+
+/// Ours with the variants of DPDK that they are compared with.
+pub(crate) fn variants(scale: Scale) -> Result<Vec<Variant>, String> {
+    let forwarded =
+        ["plain-10k", "plain-10k-dst", "plain-100k-routes", "plain-1m-routes", "ct-10k"]
+            .into_iter()
+            .chain(["ct-1m", "masquerade-10k", "ct-fresh", "masquerade-fresh"])
+            .chain(["plain-burst-1", "ct-burst-1"]);
+    let mut all = Vec::new();
+    for mode in ["mac", "io"] {
+        let testpmd = Rc::new(RefCell::new(Testpmd::new(mode)?));
+        all.push(Variant::measuring(format!("testpmd-{mode}"), move |slice| {
+            testpmd.borrow_mut().measure(slice).unwrap_or(f64::NAN)
+        }));
+    }
+    let forward = |name| ours("forward", forward::variants(scale), name, "testpmd-mac");
+    all.extend(forwarded.filter_map(forward));
+    let flow = |name| ours("flow", flow::variants(scale), name, "testpmd-mac");
+    all.extend(["fast-10k", "fast-1m", "fast-snat-10k"].into_iter().filter_map(flow));
+    let file = program("dpdk-test-crypto-perf")?;
+    for (name, encrypt) in [("crypto-perf-encrypt", true), ("crypto-perf-decrypt", false)] {
+        let file = file.clone();
+        let measure = move |_| crypto(&file, encrypt).unwrap_or(f64::NAN);
+        all.push(Variant::measuring(name, measure));
+    }
+    let esp = |(name, against)| ours("esp", esp::variants(), name, against);
+    let of_esp = [("fast-1400", "crypto-perf-encrypt"), ("fast-in-1400", "crypto-perf-decrypt")];
+    all.extend(of_esp.into_iter().filter_map(esp));
+    Ok(all)
+}
