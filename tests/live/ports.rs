@@ -251,3 +251,49 @@ fn the_configuration_is_followed_at_sighup() {
     let (ok, said) = net.run(&net.r, &format!("$PENSTOCK check {config}"));
     assert!(!ok && said.contains("rules.nft:1:12-12: Error: syntax error"), "{said}");
 }
+
+#[test]
+fn settings_change_at_sighup() {
+    let Some(mut net) = Net::new() else { return };
+    let (file, log) = (net.directory.join("penstock.toml"), net.directory.join("rules.log"));
+    let write =
+        |more: &str| std::fs::write(&file, format!("ports = [\"r0\", \"r1\"]\n{more}")).unwrap();
+    let hup = |net: &Net| sh(&format!("kill -HUP {}", net.pid()));
+    write("");
+    net.up(&format!("--config {}", file.display()));
+    net.nft(
+        "table ip t { chain f { type filter hook forward priority 0; ct state new log prefix \"seen \"; }; }",
+    );
+    let udp = "python3 -c 'import socket; \
+               socket.socket(2, 2).sendto(b\"x\", (\"198.18.1.2\", PORT))'";
+    // Seconds that a new connection lives.
+    let life = |net: &Net, port: u16| {
+        net.ok(&net.a, &udp.replace("PORT", &port.to_string()));
+        let listed = net.ok(&net.r, "$PENSTOCK show conntrack");
+        let line = listed.lines().find(|line| line.contains(&format!("dport={port} ")));
+        line.and_then(|line| line.split_whitespace().nth(2)?.parse().ok()).unwrap_or(0u32)
+    };
+    net.until("the host's timeout counts", |net| (1..=30).contains(&life(net, 7)));
+    write(&format!(
+        "rule-log = \"{}\"\nbatch-time = 0.000001\nsysctl = [\"net.netfilter.nf_conntrack_udp_timeout=900\", \
+         \"net.ipv4.ipfrag_time=9\"]\n",
+        log.display()
+    ));
+    hup(&net);
+    let ports = std::cell::Cell::new(1000);
+    let fresh = || ports.replace(ports.get() + 1);
+    net.until("the timeout of the file counts", |net| life(net, fresh()) > 800);
+    net.until("rules log to the file", |net| {
+        life(net, 8);
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("seen IN=r0"))
+    });
+    let said = "sysctl net.ipv4.ipfrag_time changes at the next start only";
+    assert!(net.log().contains(said), "{}", net.log());
+    let (ok, refused) = net.run(&net.r, "$PENSTOCK nft 'add table ip more'");
+    assert!(!ok && refused.contains("takes longer than is allowed"), "{refused}");
+    write("rule-log = \"/nowhere/log\"\n");
+    hup(&net);
+    net.until("the host's timeout counts again", |net| (1..=30).contains(&life(net, fresh())));
+    net.until("it is said", |net| net.log().contains("/nowhere/log: No such file"));
+    net.ok(&net.r, "$PENSTOCK nft 'add table ip more'");
+}

@@ -41,7 +41,7 @@ const MASQUERADE: &str = "table ip t {
 }";
 
 /// The network of IPv4, and the same in IPv6.
-pub(crate) fn network() -> String {
+fn network() -> String {
     format!(
         "{NET}addr add 2001:db8:2::1/64 dev wan nodad
 addr add 2001:db8:3::1/64 dev lan nodad
@@ -174,7 +174,7 @@ pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
     all.extend(many_destinations(scale, STATEFUL));
     all.extend(with_routes(scale));
     all.extend(small_bursts(scale, STATEFUL));
-    all.push(mix::variant(scale).against("plain-10k"));
+    all.push(mix::variant(scale, network()).against("plain-10k"));
     all
 }
 

@@ -12,7 +12,6 @@ use penstock_conntrack::Tracker;
 use penstock_dataplane::Settings;
 use penstock_testkit::build::*;
 
-use crate::forward::network;
 use crate::frames::Frames;
 use crate::router::{BURST, Router, ruleset};
 use crate::{Scale, Variant};
@@ -97,15 +96,15 @@ fn frames(flows: u32, count: u32) -> (Frames, usize) {
     (frames, new)
 }
 
-/// The variant: connections of which nothing is heard again end before their addresses come again.
-pub(crate) fn variant(scale: Scale) -> Variant {
+/// The variant, by a network of both families: connections of which nothing is heard again end before their addresses come again.
+pub(crate) fn variant(scale: Scale, net: String) -> Variant {
     let (flows, count) = (scale.count(FLOWS), scale.count(FRAMES));
     Variant::made("mix", count.into(), move || {
         let pass = u64::from(count).div_ceil(BURST as u64) * STEP;
         let life = Duration::from_nanos(pass / 5);
         let mut settings = Settings::default();
         settings.conntrack.set_timeout(Tracker::Tcp, "syn_sent", life);
-        let router = Router::between(&network(), settings, &ruleset(RULES)).every(STEP);
+        let router = Router::between(&net, settings, &ruleset(RULES)).every(STEP);
         let of = |tcp| (0..flows).filter(move |n| kind(*n).0 == tcp).map(|n| frame(n, 60, false));
         let router = router.answered(&Frames::hot(of(false))).shaken(&Frames::hot(of(true)));
         let (frames, new) = frames(flows, count);

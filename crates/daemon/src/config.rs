@@ -2,10 +2,10 @@
 
 //! What is asked for: devices, rules, and how the dataplane works.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use penstock_dataplane::{Engine, Settings};
@@ -187,6 +187,36 @@ pub struct QueueConfig {
     pub socket: PathBuf,
 }
 
+/// What the evaluation of a ruleset may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLimits {
+    /// Time.
+    pub time: Duration,
+    /// Bytes of memory, besides the ruleset in force.
+    pub memory: u64,
+}
+
+/// Limits that may change while evaluations read them.
+#[derive(Debug)]
+pub struct SharedLimits(Mutex<BatchLimits>);
+
+impl SharedLimits {
+    /// These, to begin with.
+    pub fn new(limits: BatchLimits) -> Self {
+        SharedLimits(Mutex::new(limits))
+    }
+
+    /// Those in force.
+    pub fn get(&self) -> BatchLimits {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Others are in force from now on.
+    pub fn set(&self, limits: BatchLimits) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+}
+
 /// What is asked for.
 pub struct Config {
     /// Devices.
@@ -208,10 +238,8 @@ pub struct Config {
     pub hang_time: Duration,
     /// The effect of system calls that a thread does not need; `None` without a filter.
     pub seccomp: Option<Violation>,
-    /// How long the evaluation of a ruleset may take.
-    pub batch_time: Duration,
-    /// Bytes of memory that the evaluation of a ruleset may take, besides the ruleset in force.
-    pub batch_memory: u64,
+    /// What the evaluation of a ruleset may take.
+    pub batch: SharedLimits,
     /// What runs the chains.
     pub engine: Engine,
     /// All flowtables are for devices, as far as these can forward flows.
@@ -221,8 +249,8 @@ pub struct Config {
     pub persist: Option<PathBuf>,
     /// Settings of the path.
     pub settings: Settings,
-    /// Names of sysctls that `settings` have and that count instead of the host's.
-    pub sysctls: BTreeSet<String>,
+    /// Sysctls that `settings` have and that count instead of the host's, by name.
+    pub sysctls: BTreeMap<String, u32>,
     /// Settings of devices that count instead of the host's.
     pub devconf: DevconfSysctls,
     /// Reads the arguments of `penstock nft`: the grammar is the program's. The error is the

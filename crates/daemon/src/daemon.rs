@@ -3,6 +3,7 @@
 //! Start and end: takes devices and starts threads; signals and clients end it, and devices are
 //! returned.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -12,12 +13,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use penstock_io::device::Tap;
+use penstock_net::DevconfSysctls;
 use penstock_netlink::{Socket, State};
 use penstock_program::cells::WORKERS;
 use penstock_state::State as Kept;
 
 use crate::clock;
-use crate::config::{Config, KeepState, PortConfig, PortWishes};
+use crate::config::{Config, KeepState, PortConfig, PortWishes, RuleLog};
 use crate::control::{Listeners, RUNS_ALREADY, is_served, listen, remove_sockets};
 use crate::devices::on_death;
 use crate::devices::record::{self, Recorder, When};
@@ -26,6 +28,7 @@ use crate::devices::takeover::{Taken, give_back, prepare};
 use crate::evaluator::{self, Evaluator};
 use crate::guardian::Guardian;
 use crate::guardian::heartbeat::Heartbeat;
+use crate::host_sysctls::{self, Given};
 use crate::keep::{Keeper, Keeping};
 use crate::kernel_rules;
 use crate::lines::Lines;
@@ -66,7 +69,10 @@ struct Current {
     /// The ruleset's file.
     rules: Option<PathBuf>,
     ports: PortWishes,
-    /// The other settings, as they were given.
+    rule_log: RuleLog,
+    sysctls: Given,
+    devconf: DevconfSysctls,
+    /// All settings, as they were given.
     texts: Vec<(&'static str, String)>,
 }
 
@@ -156,6 +162,9 @@ pub fn run(config: Config) -> Result<(), String> {
         current: Mutex::new(Current {
             rules: config.rules.clone(),
             ports: config.ports.clone(),
+            rule_log: config.rule_log.clone(),
+            sysctls: config.sysctls.clone(),
+            devconf: config.devconf.clone(),
             texts: config.texts.clone(),
         }),
         config,
@@ -376,25 +385,53 @@ impl Daemon {
     /// Takes changes of the configuration, and says of those that wait for the next start.
     fn reconfigure(&self, config: Config, ports: &PortCalls) -> Vec<String> {
         /// Settings that change at once.
-        const CHANGEABLE: [&str; 3] = ["ports", "driver", "rules"];
+        const CHANGEABLE: [&str; 9] = [
+            "ports",
+            "driver",
+            "rules",
+            "sysctl",
+            "rule-log",
+            "rule-log-size",
+            "rule-log-files",
+            "batch-time",
+            "batch-memory",
+        ];
+        self.config.batch.set(config.batch.get());
+        let Config { ports: wishes, rules, rule_log, sysctls, devconf, texts, .. } = config;
+        let mut now = Current { rules, ports: wishes, rule_log, sysctls, devconf, texts };
         let mut said = Vec::new();
-        let Config { ports: wishes, rules, texts, .. } = config;
-        let before = std::mem::replace(
-            &mut *self.current(),
-            Current { rules, ports: wishes.clone(), texts: texts.clone() },
-        );
+        let mut current = self.current();
         let values = |all: &[(&str, String)], name: &str| {
             all.iter().filter(|(n, _)| *n == name).map(|(_, v)| v.clone()).collect::<Vec<_>>()
         };
-        let mut names: Vec<_> = before.texts.iter().chain(&texts).map(|(name, _)| *name).collect();
+        let mut names: Vec<_> =
+            current.texts.iter().chain(&now.texts).map(|(name, _)| *name).collect();
         names.sort_unstable();
         names.dedup();
         for name in names.into_iter().filter(|name| !CHANGEABLE.contains(name)) {
-            if values(&before.texts, name) != values(&texts, name) {
+            if values(&current.texts, name) != values(&now.texts, name) {
                 said.push(format!("{name} changes at the next start only"));
             }
         }
-        if before.ports != wishes {
+        if current.rule_log != now.rule_log && !self.lines.move_to(now.rule_log.clone()) {
+            said.push("the log of rules is busy: rule-log changes at the next SIGHUP".to_owned());
+            now.rule_log.clone_from(&current.rule_log);
+        }
+        if (&current.sysctls, &current.devconf) != (&now.sysctls, &now.devconf) {
+            let names = current.sysctls.keys().chain(now.sysctls.keys());
+            let waiting = names.filter(|name| {
+                host_sysctls::live(name).is_none()
+                    && current.sysctls.get(*name) != now.sysctls.get(*name)
+            });
+            let waiting: BTreeSet<_> = waiting.collect();
+            let waits = |name| format!("sysctl {name} changes at the next start only");
+            said.extend(waiting.into_iter().map(waits));
+            self.sync.send(SyncRequest::Sysctls(now.sysctls.clone(), now.devconf.clone()));
+        }
+        let wishes = (current.ports != now.ports).then(|| now.ports.clone());
+        *current = now;
+        drop(current);
+        if let Some(wishes) = wishes {
             match ports.ask(PortRequest::Configure(wishes)) {
                 Ok(text) | Err(text) => said.extend(text.lines().map(str::to_owned)),
             }

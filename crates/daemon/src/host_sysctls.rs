@@ -3,7 +3,7 @@
 //! Sysctls of the host that packets follow, besides settings of devices: MTUs of paths, what packets
 //! pass on bridges, and settings of connections and flows. The host keeps them; they are only read.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use penstock_dataplane::{LIVE_SYSCTLS, Settings};
@@ -14,21 +14,40 @@ use crate::log;
 /// Values by name.
 pub(crate) type Values = Arc<[(&'static str, u32)]>;
 
+/// Sysctls that are given for this dataplane, by name.
+pub(crate) type Given = BTreeMap<String, u32>;
+
+/// The name of a sysctl that can change between packets.
+pub(crate) fn live(name: &str) -> Option<&'static str> {
+    LIVE_SYSCTLS.into_iter().find(|live| *live == name)
+}
+
 /// What the host has, but for what is given by `--sysctl`.
 pub(crate) struct HostSysctls {
+    given: Given,
     names: Vec<&'static str>,
     values: Values,
 }
 
 impl HostSysctls {
     /// Reads them. Those that are given count instead of the host's.
-    pub(crate) fn read(given: &BTreeSet<String>) -> HostSysctls {
+    pub(crate) fn read(given: &Given) -> HostSysctls {
         let names: Vec<_> =
-            LIVE_SYSCTLS.into_iter().filter(|name| !given.contains(*name)).collect();
+            LIVE_SYSCTLS.into_iter().filter(|name| !given.contains_key(*name)).collect();
         let values = Values::default();
-        let mut host = HostSysctls { names, values };
+        let mut host = HostSysctls { given: given.clone(), names, values };
         host.changed();
         host
+    }
+
+    /// Others are given from now on. The values that change by that: those that are given, and the
+    /// host's of those that are given no longer.
+    pub(crate) fn give(&mut self, given: &Given) -> Values {
+        let before = std::mem::replace(self, HostSysctls::read(given));
+        let others = given.iter().filter(|(name, value)| before.given.get(*name) != Some(value));
+        let others = others.filter_map(|(name, value)| Some((live(name)?, *value)));
+        let back = self.values.iter().filter(|(name, _)| before.given.contains_key(*name));
+        others.chain(back.copied()).collect()
     }
 
     /// The values that were read last.

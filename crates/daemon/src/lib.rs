@@ -93,8 +93,8 @@ mod worker;
 
 pub use clock::{now, wall_time};
 pub use config::{
-    Config, Driver, KeepState, OnDeath, PortConfig, PortPattern, PortWishes, QueueConfig, Reread,
-    RuleLog,
+    BatchLimits, Config, Driver, KeepState, OnDeath, PortConfig, PortPattern, PortWishes,
+    QueueConfig, Reread, RuleLog, SharedLimits,
 };
 pub use daemon::run;
 pub use offload::adopt_flows;

@@ -176,7 +176,7 @@ mod tests {
         let drivers: Vec<_> = config.ports.named.iter().map(|p| p.driver).collect();
         assert_eq!(drivers, [penstock_daemon::Driver::Packet, penstock_daemon::Driver::Xdp]);
         for name in ["max", "buckets"] {
-            assert!(config.sysctls.contains(&format!("net.netfilter.nf_conntrack_{name}")));
+            assert!(config.sysctls.contains_key(&format!("net.netfilter.nf_conntrack_{name}")));
         }
     }
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use penstock_daemon::bpf::{Attach, Loaded};
 use penstock_daemon::{
-    Config, Driver, KeepState, OnDeath, PortConfig, PortPattern, PortWishes, QueueConfig, RuleLog,
-    Violation,
+    BatchLimits, Config, Driver, KeepState, OnDeath, PortConfig, PortPattern, PortWishes,
+    QueueConfig, RuleLog, SharedLimits, Violation,
 };
 use penstock_dataplane::{Engine, Settings};
 use penstock_program::cells::WORKERS;
@@ -231,7 +231,11 @@ pub const SETTINGS: [Setting; 25] = [
         option: long("batch-time", "time limit for the evaluation of a ruleset; default: 60")
             .takes("SECONDS", Values::Any),
         form: Form::One,
-        take: |given, text| batch_time(text).map(|time| given.config.batch_time = time),
+        take: |given, text| {
+            let time = batch_time(text)?;
+            given.config.batch.set(BatchLimits { time, ..given.config.batch.get() });
+            Ok(())
+        },
     },
     Setting {
         option: long(
@@ -249,7 +253,11 @@ pub const SETTINGS: [Setting; 25] = [
         )
         .takes("MIB", Values::Any),
         form: Form::One,
-        take: |given, text| batch_memory(text).map(|bytes| given.config.batch_memory = bytes),
+        take: |given, text| {
+            let memory = batch_memory(text)?;
+            given.config.batch.set(BatchLimits { memory, ..given.config.batch.get() });
+            Ok(())
+        },
     },
     Setting {
         option: long("no-seccomp", "do not filter system calls"),
@@ -340,8 +348,10 @@ impl Default for Given {
             on_death: OnDeath::Open,
             hang_time: Duration::from_secs(10),
             seccomp: Some(Violation::Refuse),
-            batch_time: Duration::from_secs(60),
-            batch_memory: 4096 << 20,
+            batch: SharedLimits::new(BatchLimits {
+                time: Duration::from_secs(60),
+                memory: 4096 << 20,
+            }),
             engine: Engine::Jit,
             offload: false,
             persist: None,
@@ -495,7 +505,7 @@ fn sysctl(text: &str, config: &mut Config) -> Result<(), String> {
     }
     let set = config.settings.set_sysctl(name, number);
     set.map_err(|_| format!(": there is no {name} here, or it cannot be {number}"))?;
-    config.sysctls.insert(name.to_owned());
+    config.sysctls.insert(name.to_owned(), number);
     Ok(())
 }
 

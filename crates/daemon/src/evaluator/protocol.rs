@@ -8,7 +8,7 @@ use penstock_ruleset::Errno;
 use penstock_ruleset::reset::Reset;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
+use crate::config::{BatchLimits, Config};
 use crate::connections;
 use crate::control::Rights;
 use crate::packet_listeners;
@@ -51,7 +51,7 @@ pub(crate) struct Call {
 impl Call {
     /// A task of a client, within the limits of the configuration.
     pub(crate) fn of(config: &Config, task: Task, rights: Rights, process: Process) -> Self {
-        let (time, memory) = (config.batch_time, config.batch_memory);
+        let BatchLimits { time, memory } = config.batch.get();
         Call { task, rights, process, time, memory }
     }
 }

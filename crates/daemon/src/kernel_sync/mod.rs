@@ -211,6 +211,12 @@ impl KernelSync {
                     // The kernel may have no way there by now.
                     SyncRequest::Resolve(link, address) => drop(self.socket.resolve(link, address)),
                     SyncRequest::Ports(request, to) => drop(to.send(self.carry_out(request))),
+                    SyncRequest::Sysctls(given, devconf) => {
+                        let values = self.sysctls.give(&given);
+                        self.workers.tell(|| Request::Sysctls(values.clone()));
+                        self.devconf = devconf;
+                        self.changed.note_devconf();
+                    }
                     SyncRequest::Stop => return,
                 }
             }

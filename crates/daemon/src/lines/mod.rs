@@ -31,6 +31,8 @@ enum Line {
     Text(String),
     /// Open the file again.
     Reopen,
+    /// Write to another target from now on, if it can be opened.
+    To(RuleLog),
 }
 
 /// Opens the target of lines, with the rights that this thread has. The error is a sentence.
@@ -72,6 +74,13 @@ impl Lines {
         // Where there is no room, the file is written to, and opened again some other time.
         let _ = self.to.try_send(Line::Reopen);
     }
+
+    /// Has lines go to another target. If it cannot be opened, that is logged, and they go where
+    /// they went. `false` if there is no room for the request.
+    #[must_use]
+    pub(crate) fn move_to(&self, wanted: RuleLog) -> bool {
+        self.to.try_send(Line::To(wanted)).is_ok()
+    }
 }
 
 fn write(from: &Receiver<Line>, lost: &AtomicU64, to: &mut Target) {
@@ -88,6 +97,13 @@ fn write(from: &Receiver<Line>, lost: &AtomicU64, to: &mut Target) {
         done(match line {
             Line::Text(text) => to.write(&text),
             Line::Reopen => to.reopen(),
+            Line::To(wanted) => {
+                match open(&wanted) {
+                    Ok(target) => *to = target,
+                    Err(e) => log(format_args!("the log of rules stays where it is: {e}")),
+                }
+                Ok(())
+            }
         });
         match lost.swap(0, Ordering::Relaxed) {
             0 => {}

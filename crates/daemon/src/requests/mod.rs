@@ -19,7 +19,7 @@ use std::sync::mpsc::Sender;
 use penstock_conntrack::Conntrack;
 use penstock_dataplane::{BpfPrograms, Dataplane, Engine};
 use penstock_io::queue::Answer;
-use penstock_net::Network;
+use penstock_net::{DevconfSysctls, Network};
 use penstock_nfnetlink::VerdictChange;
 use penstock_print::show::status::Status;
 use penstock_print::trace::Tracer;
@@ -31,7 +31,7 @@ use crate::broadcast::Broadcast;
 use crate::config::{PortConfig, PortWishes};
 use crate::devices::ports::WireShare;
 use crate::events::Listeners;
-use crate::host_sysctls::Values;
+use crate::host_sysctls::{Given, Values};
 use crate::loggers::Logger;
 use crate::port_share::PortShare;
 use crate::probe::Probe;
@@ -62,7 +62,7 @@ pub(crate) type Change = Box<dyn FnOnce(&mut Dataplane) + Send>;
 pub(crate) enum Request {
     /// Another state of the network is in force.
     Network(Arc<Network>),
-    /// Sysctls of the host have these values now.
+    /// Sysctls have these values now.
     Sysctls(Values),
     /// Another generation is in force, and these chains run on devices (by index). Answered when it
     /// is.
@@ -129,6 +129,8 @@ pub(crate) enum Request {
 pub(crate) enum SyncRequest {
     /// The link address of a neighbour is wanted, on the device with this index.
     Resolve(u32, IpAddr),
+    /// These sysctls, and settings of devices, count instead of the host's from now on.
+    Sysctls(Given, DevconfSysctls),
     /// Something is wanted of the ports. Answered with what is to be printed, or the error.
     Ports(PortRequest, Sender<Result<String, String>>),
     /// The end.
