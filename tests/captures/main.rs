@@ -74,6 +74,75 @@ fn pipe(place: &Path, command: &str) {
     assert!(status.is_ok_and(|s| s.success()), "{command}");
 }
 
+/// Has the kernel forward with these rules, and captures that. The counters of the kernel; `None` if
+/// tcpdump lost something.
+fn captured(place: &Path, rules: &Path) -> Option<Vec<(String, u64, u64)>> {
+    let _ = std::fs::remove_dir_all(place);
+    std::fs::create_dir_all(place).expect("a directory");
+    std::fs::copy(rules, place.join("rules.nft")).expect("a copy");
+    let mut router = Command::new("unshare");
+    router.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--propagation=private"]);
+    router.arg("sh").arg(source("router.sh")).arg(place).arg(source("traffic.py")).arg(PENSTOCK);
+    let made = router.output().expect("unshare");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let log = std::fs::read_to_string(place.join("tcpdump.log")).expect("a log");
+    if log.lines().any(|l| l.ends_with("dropped by kernel") && !l.starts_with("0 ")) {
+        println!("SKIPPED: tcpdump lost frames");
+        return None;
+    }
+    Some(counters(&std::fs::read_to_string(place.join("kernel.json")).expect("counters")))
+}
+
+/// Rulesets as users have them, each with what the kernel counted and captures of all forms that
+/// name the devices: with the network as it was saved on the router.
+#[test]
+fn rulesets_of_users_count_as_in_the_kernel() {
+    if let Some(reason) = unavailable() {
+        println!("SKIPPED: captures of a kernel: {reason}");
+        return;
+    }
+    let names =
+        ["home-router", "web-server", "docker-host", "kube-proxy-node", "openwrt", "workstation"];
+    // They mostly wait for answers that do not come.
+    std::thread::scope(|scope| {
+        for name in names {
+            scope.spawn(|| ruleset_counts_as_in_the_kernel(name));
+        }
+    });
+}
+
+fn ruleset_counts_as_in_the_kernel(name: &str) {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("captures-of").join(name);
+    let rules = source("cases").join(name).with_extension("nft");
+    let Some(kernel) = captured(&place, &rules) else { return };
+    let met = kernel.iter().filter(|c| c.1 > 0).count();
+    assert!(met * 3 > kernel.len(), "{name}: {met} of {kernel:?}");
+    for reads in [
+        &["any.pcap"][..],
+        &["lan=lan.pcap", "wan=wan.pcap"],
+        &["lan=lan-short.pcap", "wan=wan-short.pcap"],
+    ] {
+        let arguments = [&["--net", "saved.ip", "--compare", "--read"], reads].concat();
+        let (listing, summary) = run_in(&place, &arguments).expect("a run");
+        assert_eq!(counters(&listing), kernel, "{name} {reads:?}\n{summary}");
+        for difference in ["sent otherwise", "only in the captures", "only here"] {
+            assert!(!summary.contains(difference), "{name} {reads:?}\n{summary}");
+        }
+    }
+    if name == "kube-proxy-node" {
+        ports_drawn_at_random_are_told(&place);
+    }
+}
+
+/// Nobody can draw the ports again that the kernel drew.
+fn ports_drawn_at_random_are_told(place: &Path) {
+    let rules = std::fs::read_to_string(place.join("rules.nft")).expect("rules");
+    let drawn = rules.replace("counter masquerade", "counter masquerade fully-random");
+    std::fs::write(place.join("rules.nft"), drawn).expect("rules");
+    let (_, summary) = run_in(place, &["--net", "saved.ip", "--read", "any.pcap"]).expect("a run");
+    assert!(summary.contains("connections were translated to ports drawn at random"), "{summary}");
+}
+
 #[test]
 fn every_form_of_capture_leads_to_what_the_kernel_counted() {
     if let Some(reason) = unavailable() {
@@ -81,22 +150,8 @@ fn every_form_of_capture_leads_to_what_the_kernel_counted() {
         return;
     }
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("captures");
-    let _ = std::fs::remove_dir_all(&place);
-    std::fs::create_dir_all(&place).expect("a directory");
-    std::fs::copy(source("rules.nft"), place.join("rules.nft")).expect("a copy");
-    let mut router = Command::new("unshare");
-    router.args(["--net", "--mount", "--pid", "--fork", "--kill-child", "--propagation=private"]);
-    router.arg("sh").arg(source("router.sh")).arg(&place).arg(source("traffic.py"));
-    let made = router.output().expect("unshare");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let log = std::fs::read_to_string(place.join("tcpdump.log")).expect("a log");
-    if log.lines().any(|l| l.ends_with("dropped by kernel") && !l.starts_with("0 ")) {
-        println!("SKIPPED: tcpdump lost frames");
-        return;
-    }
+    let Some(kernel) = captured(&place, &source("rules.nft")) else { return };
     pipe(&place, "gzip -k lan.pcap wan-short.pcap; cat wan.pcap | gzip > wan-piped.pcap.gz");
-
-    let kernel = counters(&std::fs::read_to_string(place.join("kernel.json")).expect("counters"));
     assert!(kernel.len() > 20 && kernel.iter().filter(|c| c.1 > 0).count() > 18, "{kernel:?}");
     for reads in [
         &["lan=lan.pcap", "wan=wan.pcap"][..],

@@ -3,10 +3,12 @@
 #
 # A client, a router with rules.nft and a server, each in a namespace, and traffic between them. The
 # router's devices are captured as people capture them. Run in namespaces of its own (network,
-# mounts), with the directory for the files as the argument. The network of the router is written as
-# net.ip, what the kernel counted as kernel.json.
+# mounts), with the directory for the files, traffic.py and penstock as arguments. The network of the
+# router is written as net.ip, and by `penstock net save` as saved.ip; what the kernel counted as
+# kernel.json.
 set -eu
 cd "$1"
+penstock=$3
 mount -t tmpfs tmpfs /run
 mkdir /run/netns
 for name in client router server; do
@@ -71,7 +73,9 @@ NET
 
 sleep 2 # IPv6 addresses and groups settle
 ip netns exec server python3 "$2" serve &
-server=$!
+servers=$!
+ip netns exec client python3 "$2" serve-as-client &
+servers="$servers $!"
 captures=""
 capture() {
     ip netns exec router tcpdump -q -U -B 8192 "$@" 2>> tcpdump.log &
@@ -93,14 +97,21 @@ while [ "$(grep -o 'listening on' tcpdump.log | wc -l)" -lt $(($# - 2)) ] && [ $
 done
 ip netns exec router nft -f rules.nft
 ip netns exec client python3 "$2" talk
+ip netns exec server python3 "$2" talk-as-server
+if grep -q service-ips rules.nft; then
+    ip -n router route add default via 198.18.2.2
+    ip netns exec client python3 "$2" talk-to-services
+fi
 # The router talks, too.
 ip netns exec router ping -q -c 2 -i 0.2 198.18.2.2 > ping.log || :
 ip netns exec router python3 "$2" talk-as-router
 ip netns exec router nft -j list ruleset > kernel.json
+ip netns exec router "$penstock" net save > saved.ip
 # tcpdump gets frames up to a second late, and loses at its end what it has not got.
 sleep 1.5
 # shellcheck disable=SC2086
 kill -INT $captures
 # shellcheck disable=SC2086
 wait $captures || :
-kill $server
+# shellcheck disable=SC2086
+kill $servers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traffic of router.sh: a server, and a client that speaks to it."""
+"""The traffic of router.sh: a server and a client that serve, and all three that speak."""
 
 import socket
 import subprocess
@@ -7,18 +7,19 @@ import sys
 import time
 
 SERVER = ["198.18.2.2", "2001:db8:2::2"]
+CLIENT = ["198.18.1.2", "2001:db8:1::2"]
 
 
 def family(address):
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def serve():
-    """Echoes on TCP port 80 and UDP port 53, in both families."""
+def serve(addresses):
+    """Echoes on TCP port 80 and UDP port 53 of these addresses."""
     import selectors
 
     selector = selectors.DefaultSelector()
-    for address in SERVER:
+    for address in addresses:
         udp = socket.socket(family(address), socket.SOCK_DGRAM)
         udp.bind((address, 53))
         selector.register(udp, selectors.EVENT_READ, "udp")
@@ -85,6 +86,26 @@ def talk():
     time.sleep(0.5)
 
 
+def talk_to_services():
+    """Addresses that only rules know, with and without a port of theirs."""
+    for service in ["198.18.7.1", "198.18.7.2"]:
+        ask_tcp(service, 80, 400)
+        ask_tcp(service, 81, 1)
+
+
+def talk_as_server():
+    """To the router from outside, and to what it may pass on."""
+    for router in ["198.18.2.1", "2001:db8:2::1"]:
+        for port in [22, 80, 8080, 8081]:
+            ask_tcp(router, port, 700)
+        ask_udp(router, 53, b"from outside")
+        subprocess.run(["ping", "-q", "-c", "2", "-i", "0.2", router], stdout=subprocess.DEVNULL)
+    for address in CLIENT:
+        ask_tcp(address, 80, 500)
+        ask_udp(address, 53, b"from outside")
+        subprocess.run(["ping", "-q", "-c", "1", "-W", "1", address], stdout=subprocess.DEVNULL)
+
+
 def talk_as_router():
     for address in SERVER:
         ask_tcp(address, 80, 100)
@@ -92,4 +113,12 @@ def talk_as_router():
         ask_udp(address, 53, b"from the router")
 
 
-{"serve": serve, "talk": talk, "talk-as-router": talk_as_router}[sys.argv[1]]()
+WORDS = {
+    "serve": lambda: serve(SERVER),
+    "serve-as-client": lambda: serve(CLIENT),
+    "talk": talk,
+    "talk-to-services": talk_to_services,
+    "talk-as-server": talk_as_server,
+    "talk-as-router": talk_as_router,
+}
+WORDS[sys.argv[1]]()

@@ -277,6 +277,8 @@ pub struct Counters {
     /// Packets that ended in others: fragments that were put together, and what was cut into
     /// pieces, sent on as a copy, or answered in place of a server.
     pub absorbed: u64,
+    /// Connections whose port a rule of NAT has drawn at random (`random`, `fully-random`).
+    pub random_ports: u64,
     drops: Vec<u64>,
 }
 
@@ -292,6 +294,7 @@ impl Default for Counters {
             from_host: 0,
             originated: 0,
             absorbed: 0,
+            random_ports: 0,
             drops: vec![0; DropReason::ALL.len()],
         }
     }
@@ -321,6 +324,7 @@ impl Counters {
             from_host,
             originated,
             absorbed,
+            random_ports,
             drops,
         } = other;
         self.received += received;
@@ -332,6 +336,7 @@ impl Counters {
         self.from_host += from_host;
         self.originated += originated;
         self.absorbed += absorbed;
+        self.random_ports += random_ports;
         self.drops.iter_mut().zip(drops).for_each(|(all, more)| *all += more);
     }
 

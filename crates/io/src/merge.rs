@@ -8,11 +8,14 @@ use crate::{Capture, CaptureError, Frame};
 
 /// Takes the frames of several captures in the order of their timestamps. Frames of one capture
 /// stay in the order they have there, even where a timestamp is smaller than the one before; with
-/// equal timestamps the capture that was given first comes first.
+/// equal timestamps those of the least rank come first, then those of the capture that was given
+/// first.
 pub struct Merge {
     captures: Vec<Capture>,
-    /// Captures that still have a frame, the next one first, each with the time of that frame.
-    queue: Vec<(u64, usize)>,
+    rank: Rank,
+    /// Captures that still have a frame, the next one first, each with the time of that frame and
+    /// its rank.
+    queue: Vec<(u64, u8, usize)>,
     /// Captures to advance before the next choice: all at the start, then the one that gave the
     /// latest frame.
     pending: Vec<usize>,
@@ -20,15 +23,29 @@ pub struct Merge {
     errors: VecDeque<CaptureError>,
 }
 
+/// The rank of a frame of the capture with this number.
+type Rank = Box<dyn Fn(usize, &Frame<'_>) -> u8>;
+
 impl Merge {
-    /// Takes captures that stand before their first frames.
+    /// Takes captures that stand before their first frames. All frames have the same rank.
     pub fn new(captures: Vec<Capture>) -> Merge {
+        Merge::ranked(captures, |_, _| 0)
+    }
+
+    /// Takes captures that stand before their first frames, and a function that ranks a frame of
+    /// the capture with this number: what happened before something else comes first, even where a
+    /// clock is too coarse to tell.
+    pub fn ranked(
+        captures: Vec<Capture>,
+        rank: impl Fn(usize, &Frame<'_>) -> u8 + 'static,
+    ) -> Merge {
         let pending = (0..captures.len()).rev().collect();
         Merge {
             queue: Vec::with_capacity(captures.len()),
             pending,
             errors: VecDeque::new(),
             captures,
+            rank: Box::new(rank),
         }
     }
 
@@ -41,8 +58,9 @@ impl Merge {
                     if let Some(time) = capture.time() {
                         // Few captures: an insertion into a sorted list is the fastest priority
                         // queue.
-                        let at = self.queue.partition_point(|&(t, w)| (t, w) < (time, which));
-                        self.queue.insert(at, (time, which));
+                        let next = (time, (self.rank)(which, &capture.frame()), which);
+                        let at = self.queue.partition_point(|queued| *queued < next);
+                        self.queue.insert(at, next);
                     }
                 }
                 Err(e) => self.errors.push_back(e),
@@ -54,7 +72,7 @@ impl Merge {
     /// used.
     pub fn next_time(&mut self) -> Option<u64> {
         self.look();
-        self.queue.first().map(|(time, _)| *time)
+        self.queue.first().map(|(time, ..)| *time)
     }
 
     /// The next frame, with the number of its capture. After an error of one capture, which is
@@ -67,7 +85,7 @@ impl Merge {
         if self.queue.is_empty() {
             return None;
         }
-        let (_, which) = self.queue.remove(0);
+        let (_, _, which) = self.queue.remove(0);
         self.pending.push(which);
         Some(Ok((which, self.captures[which].frame())))
     }
@@ -89,6 +107,18 @@ mod tests {
         writer.finish().expect("memory");
         file.truncate(file.len() - cut);
         Capture::new(name, Cursor::new(file)).expect("well-formed")
+    }
+
+    #[test]
+    fn frames_of_one_time_come_by_rank() {
+        let captures = vec![capture("a", &[5, 6], 0), capture("b", &[5, 6], 0)];
+        let mut merge =
+            Merge::ranked(captures, |which, frame| u8::from((which, frame.time) == (0, 5)));
+        let mut seen = Vec::new();
+        while let Some(Ok((which, frame))) = merge.next_frame() {
+            seen.push((which, frame.time));
+        }
+        assert_eq!(seen, [(1, 5), (0, 5), (0, 6), (1, 6)]);
     }
 
     #[test]

@@ -65,16 +65,17 @@ impl Fingerprint {
             }
             (UDP, [_, _, _, _, _, _, _, _, data @ ..]) => &[data],
             (ICMP | ICMPV6, [kind, code, _, _, _, _, rest @ ..]) => {
-                let (errors, port): (&[u8], _) = match protocol {
-                    ICMP => (&[3, 4, 5, 11, 12], (3, 3)),
-                    _ => (&[1, 2, 3, 4], (1, 4)),
+                // The packet that an error is about begins after eight bytes. It is translated, too,
+                // but not its identification, or the end of its flow label.
+                let (errors, port, number): (&[u8], _, _) = match protocol {
+                    ICMP => (&[3, 4, 5, 11, 12], (3, 3), 8 + 4..8 + 6),
+                    _ => (&[1, 2, 3, 4], (1, 4), 8 + 2..8 + 4),
                 };
                 (kind, code).hash(&mut hash);
                 match errors.contains(kind) {
-                    // The packet that it is about is translated, too.
                     true => {
                         is_router_error = (*kind, *code) != port;
-                        &[]
+                        &[payload.get(number).unwrap_or_default()]
                     }
                     false => &[rest],
                 }

@@ -271,16 +271,23 @@ impl<'n> Inputs<'n> {
     pub fn open(captures: &Captures, net: &'n Network, file: &Path) -> Result<Inputs<'n>, String> {
         let mut opened: Vec<Capture> = Vec::new();
         let mut readers = Vec::new();
+        // The link addresses of devices that captures are of.
+        let mut own = Vec::new();
         for read in &captures.reads {
             let read = read.resolved();
-            if let Some(source) = &read.source {
-                InputPort::of(source, net, file)?;
-            }
+            let port = read.source.as_ref().map(|source| InputPort::of(source, net, file));
+            own.push(match port.transpose()? {
+                Some(InputPort::Device(device)) => net.link(device).map(|link| link.mac),
+                _ => None,
+            });
             opened.push(open(&read.file)?);
             readers.push(Reader { read, places: Vec::new() });
         }
         let (made, whole) = (Vec::new(), Vec::new());
-        let merge = Merge::new(opened);
+        // A frame is forwarded after it has come in, also within a tick of the clock.
+        let merge = Merge::ranked(opened, move |which, frame| {
+            u8::from(own[which].is_some_and(|own| is_sent(frame, own.0)))
+        });
         let (file, as_is) = (file.to_owned(), captures.as_is);
         Ok(Inputs { merge, readers, net, file, as_is, made, whole })
     }
@@ -332,12 +339,7 @@ impl<'n> Inputs<'n> {
                 let wire_len = self.made.len() as u32 + cut;
                 frame = Frame { link: LinkType::Ethernet, bytes: &self.made, wire_len, ..frame };
             }
-            let from_own = || {
-                frame.link == LinkType::Ethernet
-                    && ethernet::Header::new(frame.bytes).is_some_and(|h| h.src().0 == own)
-            };
-            let sent = frame.direction.map_or_else(from_own, |d| d == Direction::Out);
-            if sent && !self.as_is {
+            if is_sent(&frame, own) && !self.as_is {
                 way = Way::Sent(device);
             }
         }
@@ -349,6 +351,15 @@ impl<'n> Inputs<'n> {
         }
         Some(Ok(Taken { which, frame, way, completed, is_of_any, is_cooked }))
     }
+}
+
+/// Whether the device with this link address has sent a frame.
+fn is_sent(frame: &Frame<'_>, own: [u8; 6]) -> bool {
+    let from_own = || {
+        frame.link == LinkType::Ethernet
+            && ethernet::Header::new(frame.bytes).is_some_and(|header| header.src().0 == own)
+    };
+    frame.direction.map_or_else(from_own, |direction| direction == Direction::Out)
 }
 
 impl Reader {

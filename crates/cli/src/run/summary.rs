@@ -139,6 +139,15 @@ impl fmt::Display for Summary<'_> {
             }
         }
         write!(f, "{}", self.output.missing)?;
+        if self.counters.random_ports != 0 {
+            writeln!(
+                f,
+                "note: {} connections were translated to ports drawn at random, which are others than \
+                 those in the captures: packets of captures that answer them belong to no connection \
+                 here",
+                self.counters.random_ports
+            )?;
+        }
         if cut != 0 {
             writeln!(f, "note: {cut} frames are not whole in their capture")?;
         }

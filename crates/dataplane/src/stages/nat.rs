@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use penstock_conntrack::tuple::{self, IPV4, IPV6};
 use penstock_conntrack::{Direction, status};
+use penstock_nat::range::PROTO_RANDOM_ALL;
 use penstock_nat::{Manip, Range, bind, icmp};
 use penstock_packet::{CtInfo, Packet};
 use penstock_program::env::{Decision, NatKind, NatRequest};
@@ -272,6 +273,9 @@ impl<S: Sink> Worker<'_, S> {
             }
         };
         if bind::bind(&mut self.state.conntrack, n, &range, manip, &mut self.state.numbers.random) {
+            let drawn =
+                range.flags & PROTO_RANDOM_ALL != 0 && !is_confirmed(&self.state.conntrack, n);
+            self.state.counters.random_ports += u64::from(drawn);
             Decision::Accept
         } else {
             Decision::Drop
