@@ -11,7 +11,7 @@ use penstock_conntrack::status::CONFIRMED;
 use penstock_conntrack::tuple::{IPV4, IPV6};
 use penstock_conntrack::{Conntrack, Direction, Expectation, Template, Tracker, Tuple};
 use penstock_packet::{Ct, CtInfo, Packet};
-use penstock_program::env::Decision;
+use penstock_program::env::{CtSources, Decision};
 use penstock_program::expr::{CtDir, CtKey};
 use penstock_program::image::{CtObject, NewConnection};
 
@@ -137,6 +137,15 @@ pub(crate) fn first_source(conntrack: &Conntrack, packet: &Packet) -> Option<IpA
     let connection = conntrack.connection(&packet.meta.ct)?;
     let first = connection.master().unwrap_or(connection);
     Some(first.tuple(Direction::Original).source())
+}
+
+/// The sources of both directions, as [`Env::ct_sources`](penstock_program::Env::ct_sources) is asked
+/// for them.
+pub(crate) fn sources(conntrack: &Conntrack, packet: &Packet) -> Option<CtSources> {
+    let connection = conntrack.connection(&packet.meta.ct)?;
+    let [there, back] = [Direction::Original, Direction::Reply].map(|d| connection.tuple(d));
+    let sources = [there, back].map(|tuple| (tuple.source(), tuple.src_id));
+    Some(CtSources { protocol: there.protocol, sources })
 }
 
 /// Sets a key, as [`Env::ct_set`](penstock_program::Env::ct_set) is asked to.

@@ -182,6 +182,26 @@ pub const COUNTED: &str = r#"
 -p udp -m connlimit --connlimit-above 4 --connlimit-mask 16
 "#;
 
+/// Targets that mark packets by a hash: what comes out is counted by [`MARKS`].
+pub const HASH_MARKS: &[&str] = &[
+    "-j HMARK --hmark-tuple src,dst --hmark-mod 4 --hmark-offset 100 --hmark-rnd 7",
+    "-j HMARK --hmark-tuple src,dst,sport,dport,proto --hmark-mod 4 --hmark-offset 100 --hmark-rnd 0xfeed",
+    "-j HMARK --hmark-tuple ct,src,dst,sport,dport,proto --hmark-mod 4 --hmark-offset 100 --hmark-rnd 1",
+    "-j HMARK --hmark-tuple ct,src,dst --hmark-mod 4 --hmark-offset 100 --hmark-rnd 99",
+    "-j HMARK --hmark-tuple src,spi --hmark-mod 4 --hmark-offset 100 --hmark-rnd 3",
+    "-j HMARK --hmark-src-prefix 24 --hmark-dst-prefix 31 --hmark-sport-mask 0xff --hmark-dport 3 \
+     --hmark-dport-mask 0xf0 --hmark-proto-mask 0xf --hmark-mod 4 --hmark-offset 100 --hmark-rnd 5",
+];
+
+/// Counts what has these marks, and has connections tracked.
+pub const MARKS: &[&str] = &[
+    "-m state --state NEW",
+    "-m mark --mark 100",
+    "-m mark --mark 101",
+    "-m mark --mark 102",
+    "-m mark --mark 103",
+];
+
 /// Targets that change packets, each by itself: table, chain and rule.
 pub const CHANGES: &[(&str, &str, &str)] = &[
     ("mangle", "PREROUTING", "-j MARK --set-mark 5"),

@@ -116,6 +116,12 @@ pub fn all() -> Vec<Scenario> {
     }
     forwarded(&[lines::IPV4]).chunks(1).for_each(|rule| add(&rule.to_vec(), &vec![]));
     forwarded(&[lines::IPV6]).chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));
+    for rule in lines::HASH_MARKS {
+        let counted = lines::MARKS.iter().map(|mark| ("filter", "FORWARD", *mark));
+        let rules: Rules<'_> =
+            [("mangle", "PREROUTING", *rule)].into_iter().chain(counted).collect();
+        add(&rules, &rules);
+    }
     lines::CHANGES.chunks(1).for_each(|rule| add(&rule.to_vec(), &rule.to_vec()));
     lines::CHANGES4.chunks(1).for_each(|rule| add(&rule.to_vec(), &vec![]));
     lines::CHANGES6.chunks(1).for_each(|rule| add(&vec![], &rule.to_vec()));

@@ -13,8 +13,8 @@ use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
 use penstock_packet::{CtInfo, Packet};
 use penstock_program::classify::Candidate;
 use penstock_program::env::{
-    BridgePort, ConnCount, Decision, FibQuery, Interface, IpsecState, LocalSocket, NatRequest,
-    Rejection, Route as RouteAnswer, SocketQuery, Trace,
+    BridgePort, ConnCount, CtSources, Decision, FibQuery, Interface, IpsecState, LocalSocket,
+    NatRequest, Rejection, Route as RouteAnswer, SocketQuery, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, Log, Synproxy};
 use penstock_program::image::{ChainIndex, CtObject, FlowtableIndex, LinkedVerdict, NewConnection};
@@ -369,6 +369,10 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
 
     fn ct_first_source(&mut self, packet: &Packet) -> Option<IpAddr> {
         connections::first_source(&self.worker.state.conntrack, packet)
+    }
+
+    fn ct_sources(&mut self, packet: &Packet) -> Option<CtSources> {
+        connections::sources(&self.worker.state.conntrack, packet)
     }
 
     fn ct_object(&mut self, packet: &Packet, object: &CtObject) -> Decision {

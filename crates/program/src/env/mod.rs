@@ -147,6 +147,16 @@ pub enum Trace<'a> {
     },
 }
 
+/// Who the two ends of a connection are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CtSources {
+    /// Transport protocol.
+    pub protocol: u8,
+    /// Address and port, or what the protocol has in its place: of the original direction, and of
+    /// replies.
+    pub sources: [(IpAddr, u16); 2],
+}
+
 /// What programs ask of the outside: the path implements it, and plain structs do in tests. The
 /// clock is [`Meta::time`](penstock_packet::Meta::time) of the packet; the interfaces are in its
 /// metadata, by index.
@@ -272,6 +282,12 @@ pub trait Env {
     /// Original source of the packet's connection, or of the one that this was expected by; `None`
     /// without a connection.
     fn ct_first_source(&mut self, packet: &Packet) -> Option<IpAddr> {
+        let _ = packet;
+        None
+    }
+
+    /// The sources of both directions of the packet's connection; `None` without one.
+    fn ct_sources(&mut self, packet: &Packet) -> Option<CtSources> {
         let _ = packet;
         None
     }

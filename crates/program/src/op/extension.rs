@@ -108,6 +108,8 @@ pub enum Extension {
     Physdev(Physdev),
     /// The connection is of a node of a cluster.
     Cluster(Cluster),
+    /// Marks packets by a hash of their flow.
+    HashMark(HashMark),
     /// IPsec transformations that the packet came or goes through.
     Policy(IpsecPolicy),
     /// Addresses that were seen lately.
@@ -227,6 +229,31 @@ pub struct Cluster {
     pub seed: u32,
     /// Inverts the result.
     pub inverted: bool,
+}
+
+/// A mark by a hash of a flow, the same in both directions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HashMark {
+    /// Bits of the addresses that count; of IPv4 the first four bytes.
+    pub source: [u8; 16],
+    /// Those of the destination.
+    pub destination: [u8; 16],
+    /// Bits of the ports that count, the source in the upper half, or of the SPI.
+    pub port_mask: u32,
+    /// Bits that are set in them.
+    pub port_set: u32,
+    /// Bits of the protocol that count.
+    pub protocol: u16,
+    /// Only addresses count.
+    pub addresses_only: bool,
+    /// The sources of both directions of the connection count, not the packet's addresses.
+    pub of_connection: bool,
+    /// Key of the hash.
+    pub seed: u32,
+    /// How many marks there are.
+    pub modulus: u32,
+    /// The first of them.
+    pub offset: u32,
 }
 
 /// What `policy` asks of the transformations of a packet.
@@ -491,6 +518,7 @@ impl Extension {
             | Extension::Bpf(_)
             | Extension::Physdev(_)
             | Extension::Cluster(_)
+            | Extension::HashMark(_)
             | Extension::Policy(_)
             | Extension::Recent(_)
             | Extension::IpSet(_)

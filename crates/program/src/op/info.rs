@@ -471,6 +471,7 @@ fn extension(extension: &Extension) -> Info {
         Extension::ArpReply { .. } | Extension::CopyTo { .. } => does(Effect::Outside),
         // It may change the packet's type.
         Extension::Cluster(_) | Extension::Template(_) => does(Effect::Metadata),
+        Extension::HashMark(_) => does(Effect::Metadata),
         Extension::Recent(_)
         | Extension::Account(_)
         | Extension::IpSet(_)

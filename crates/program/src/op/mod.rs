@@ -11,9 +11,9 @@ mod masked;
 
 pub use bpf::{BpfAncillary, BpfPacket, BpfProgram};
 pub use extension::{
-    ChunkFlags, ChunkRule, ChunksWanted, Cluster, ConnectionsOf, Extension, GroupRule, IpSetMatch,
-    IpSetTarget, IpsecElement, IpsecPolicy, Physdev, PortName, PrefixChange, RateRule, RecentRule,
-    Search, SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
+    ChunkFlags, ChunkRule, ChunksWanted, Cluster, ConnectionsOf, Extension, GroupRule, HashMark,
+    IpSetMatch, IpSetTarget, IpsecElement, IpsecPolicy, Physdev, PortName, PrefixChange, RateRule,
+    RecentRule, Search, SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
 };
 pub use info::{Effect, Info, Parts, TRANSPORT_PRECHECKED, sees_fragments};
 pub use ipv6::{

@@ -4,6 +4,7 @@
 //! as far as they are not lowered to other operations.
 
 mod dccp;
+mod hash_mark;
 mod ip_sets;
 mod ipv6;
 mod look;
@@ -72,6 +73,7 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         Extension::Bpf(program) => outside::bpf(program, packet, env),
         Extension::Physdev(asked) => Step::unless(!outside::physdev(asked, packet, env)),
         Extension::Cluster(cluster) => outside::cluster(cluster, packet, env),
+        Extension::HashMark(rule) => hash_mark::set(rule, packet, env),
         Extension::Policy(policy) => outside::policy(policy, packet, env),
         Extension::Recent(rule) => remember::recent(rule, packet, env),
         Extension::Hashlimit(rule) => remember::hashlimit(rule, packet),

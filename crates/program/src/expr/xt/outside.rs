@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Programs, clusters, systems and IPsec (`net/netfilter/xt_bpf.c`, `xt_cluster.c`, `xt_osf.c`,
-//! `xt_policy.c`).
+//! Programs, clusters, marks by a hash, systems and IPsec (`net/netfilter/xt_bpf.c`, `xt_cluster.c`,
+//! `xt_HMARK.c`, `xt_osf.c`, `xt_policy.c`).
 
 use super::part::{Part, own};
 use super::{Given, Lowering};
-use crate::op::{BpfProgram, Cluster, Extension, IpsecElement, IpsecPolicy, Masked};
+use crate::op::{BpfProgram, Cluster, Extension, HashMark, IpsecElement, IpsecPolicy, Masked};
 
 /// `struct xt_bpf_info` and `_v1`
 pub fn bpf(given: &Given<'_>) -> Lowering {
@@ -38,6 +38,38 @@ pub fn cluster(given: &Given<'_>) -> Lowering {
     }
     let cluster = Cluster { nodes, mask, seed: info.u32(8), inverted: flags & 1 != 0 };
     Ok(vec![Part::Tracks, own(Extension::Cluster(cluster))])
+}
+
+/// `struct xt_hmark_info`
+pub fn hmark(given: &Given<'_>) -> Lowering {
+    const SPI: u32 = 1 << 2 | 1 << 3;
+    const PORTS: u32 = 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7;
+    const PROTOCOL: u32 = 1 << 8;
+    const CONNECTION: u32 = 1 << 12;
+    const ADDRESSES: u32 = 1 << 13;
+    let info = given.info;
+    let (flags, modulus) = (info.u32(40), info.u32(52));
+    let addresses_only = flags & ADDRESSES != 0;
+    if modulus == 0 {
+        return Err("it has no marks to choose from");
+    }
+    if addresses_only && flags & PROTOCOL != 0 || flags & SPI != 0 && flags & PORTS != 0 {
+        return Err("what it hashes excludes each other");
+    }
+    let of_connection = flags & CONNECTION != 0;
+    let mark = HashMark {
+        source: info.bytes(0),
+        destination: info.bytes(16),
+        port_mask: u32::from_be_bytes(info.bytes(32)),
+        port_set: u32::from_be_bytes(info.bytes(36)),
+        protocol: info.u16(44),
+        addresses_only,
+        of_connection,
+        seed: info.u32(48),
+        modulus,
+        offset: info.u32(56),
+    };
+    Ok(vec![own(Extension::HashMark(mark))])
 }
 
 /// `struct xt_osf_info`

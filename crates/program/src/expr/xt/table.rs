@@ -155,6 +155,7 @@ pub const ALL: &[Row] = &[
     target("DNAT", 2..=2, 42, nat::dnat),
     target("DSCP", 0..=0, 1, change::dscp),
     target("HL", 0..=0, 2, change::ttl),
+    target("HMARK", 0..=0, 60, outside::hmark),
     target("LOG", 0..=0, 32, verdict::log),
     target("MARK", 2..=2, 8, change::mark),
     target("MASQUERADE", 0..=0, 20, nat::masquerade),
