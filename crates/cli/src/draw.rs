@@ -115,12 +115,7 @@ fn draw(options: &Options) -> Result<(), String> {
     let (file, ruleset) = match (&options.rules, &options.state) {
         (Some(file), _) => {
             let files = SystemFiles { allow_exec: options.allow_exec };
-            let loaded = rules::load(file, &files, names, &offloads, now, false);
-            let loaded = loaded.map_err(|e| {
-                let hint = recognise::hint_of_file(file, Given::Rules);
-                format!("{}\n{hint}", e.trim_end())
-            })?;
-            (file, loaded)
+            (file, rules::load(file, &files, names, &offloads, now, false)?)
         }
         (None, Some(file)) => (file, rules::restore(file, &offloads, now)?),
         (None, None) => return Err("Error: --rules is missing".to_owned()),

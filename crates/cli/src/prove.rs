@@ -20,6 +20,7 @@ use penstock_symbolic::{
 
 use crate::diff::{failed, rule_text};
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
+use crate::recognise::{self, hinted};
 use crate::setup::sentence;
 use crate::symbolic::hooks::{Station, stations};
 use crate::symbolic::load::{Devices, Loaded};
@@ -232,7 +233,8 @@ fn all(asked: &Asked) -> Result<bool, String> {
     let devices = Devices::default();
     let now = SystemTime::now();
     let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-    let lines = claims(&asked.claims)?;
+    let lines =
+        claims(&asked.claims).map_err(|e| hinted(&e, &asked.claims, recognise::Given::Other))?;
     let rules = Loaded::new(&asked.rules, &devices, now)?;
     let found = stations(&[&rules], &asked.settings)?;
     let [station] = &found[..] else {

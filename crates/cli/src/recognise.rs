@@ -35,6 +35,8 @@ pub enum Given {
     Net,
     Rules,
     Capture,
+    /// Claims, tests, or a configuration.
+    Other,
 }
 
 /// A sentence that follows an error about a file which is something else; empty if it is not known
@@ -95,6 +97,12 @@ pub fn hint_of_file(file: &Path, given: Given) -> String {
         (true, Ok(_)) => hint(file, &bytes, given),
         _ => String::new(),
     }
+}
+
+/// A message about a file, and what the file is if it is something else.
+pub fn hinted(message: &str, file: &Path, given: Given) -> String {
+    let hint = hint_of_file(file, given);
+    format!("{}\n{hint}", message.trim_end()).trim_end().to_owned()
 }
 
 fn has_xt(bytes: &[u8]) -> bool {

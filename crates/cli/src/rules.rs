@@ -19,9 +19,11 @@ use penstock_ruleset::{Generation, Ruleset};
 use penstock_state::State;
 use penstock_system::{SystemFiles, SystemNames, words};
 
+use crate::recognise::{Given, hinted};
+
 /// Loads a file as `nft -f` does on an empty ruleset; `now` is the time at which it is loaded, in
 /// nanoseconds since the epoch. What the file lists is printed. The error is what nft prints, also
-/// for rules that cannot run here.
+/// for rules that cannot run here, and what the file is if it is something else.
 pub fn load(
     file: &Path,
     files: &SystemFiles,
@@ -52,7 +54,7 @@ pub fn load(
     let outcome =
         Session::new(options, files, names).run_gated(origin, text, &mut ruleset, now, &mut gate);
     if !outcome.ok {
-        return Err(outcome.stderr);
+        return Err(hinted(&outcome.stderr, file, Given::Rules));
     }
     out!("{}", outcome.stdout);
     err!("{}", outcome.stderr);

@@ -335,11 +335,7 @@ impl Setup {
             Some(file) => rules::restore(file, &offloads, now)?,
             None => {
                 let files = SystemFiles { allow_exec: self.allow_exec };
-                let loaded = rules::load(self.rules(), &files, names, &offloads, now, json);
-                loaded.map_err(|e| {
-                    let hint = recognise::hint_of_file(self.rules(), Given::Rules);
-                    format!("{}\n{hint}", e.trim_end())
-                })?
+                rules::load(self.rules(), &files, names, &offloads, now, json)?
             }
         };
         let generation = ruleset.generation();

@@ -22,6 +22,7 @@ use penstock_lang::source::Loc;
 
 use crate::input::Captures;
 use crate::options::given;
+use crate::recognise::{Given, hinted};
 use crate::rules::NetNames;
 use crate::setup::Setup;
 use crate::trace::told::Told;
@@ -77,7 +78,8 @@ fn run_files(setup: &Setup, files: &[PathBuf], form: Form, junit: Option<PathBuf
         out!("TAP version 14\n");
     }
     for file in files {
-        let ran = read(file, setup).and_then(|suite| {
+        let suite = read(file, setup).map_err(|e| hinted(&e, file, Given::Other));
+        let ran = suite.and_then(|suite| {
             run_suite(file, &suite, &mut |result| {
                 results.push(result);
                 let (number, last) = (results.len(), results.last());

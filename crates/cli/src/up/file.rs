@@ -11,6 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::settings::{Form, Given, Setting};
+use crate::recognise::{self, hinted};
 
 /// Where the configuration is if nothing else is said.
 pub const DEFAULT: &str = "/etc/penstock/penstock.toml";
@@ -64,8 +65,10 @@ impl fmt::Display for Wrong {
 /// What is to be printed.
 pub fn read(file: &Path, given: &mut Given) -> Result<(), String> {
     let text = std::fs::read_to_string(file)
-        .map_err(|e| format!("Error: {}: {}", file.display(), words(&e)))?;
-    take(file, &text, given).map_err(|wrong| wrong.to_string())
+        .map_err(|e| format!("Error: {}: {}", file.display(), words(&e)))
+        .map_err(|e| hinted(&e, file, recognise::Given::Other))?;
+    take(file, &text, given)
+        .map_err(|wrong| hinted(&wrong.to_string(), file, recognise::Given::Other))
 }
 
 fn take(file: &Path, text: &str, given: &mut Given) -> Result<(), Wrong> {
