@@ -147,7 +147,10 @@ pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
 fn memory(flows: u32) -> f64 {
     // Memory that earlier benchmarks freed would be reused and not be counted.
     // SAFETY: only returns free memory of the allocator to the system.
-    unsafe { libc::malloc_trim(0) };
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0)
+    };
     let before = resident();
     let mut table = Flowtable::new(Limits { flows }, 1);
     let xmit = |device| Xmit::neighbour(device, [2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 1], 1500);

@@ -51,8 +51,8 @@ impl Channel {
         // SAFETY: two new descriptors without another owner.
         let ends = ends.map(|end| Channel(unsafe { OwnedFd::from_raw_fd(end) }));
         let time = libc::timeval {
-            tv_sec: patience.as_secs() as libc::time_t,
-            tv_usec: patience.subsec_micros() as libc::suseconds_t,
+            tv_sec: patience.as_secs() as _,
+            tv_usec: patience.subsec_micros() as _,
         };
         for end in &ends {
             let (value, len) =

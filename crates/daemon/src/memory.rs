@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The C library's allocator (mallopt(3)), set up for a process that runs for months.
+//! The C library's allocator (mallopt(3)), set up for a process that runs for months. That of musl
+//! has no settings.
 
 /// Sets it up. Called once, before other threads start.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn set_up() {}
+
+/// Sets it up. Called once, before other threads start.
+#[cfg(target_env = "gnu")]
 pub(crate) fn set_up() {
     /// Number of arenas. Each keeps its peak size, and no packet thread allocates. With a fixed
     /// number the library does not read the number of processors from a file, which a thread

@@ -18,7 +18,7 @@ use crate::log;
 use crate::rundir::{self, RunDir};
 
 /// `BPF_FS_MAGIC`
-const BPF_FS: libc::__fsword_t = 0xcafe_4a11;
+const BPF_FS: u32 = 0xcafe_4a11;
 
 /// Names of links.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ fn is_bpf(directory: &Path) -> io::Result<bool> {
     let mut found: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: a string with its end, and room for the answer, which both live through the call.
     match unsafe { libc::statfs(path.as_ptr(), &raw mut found) } {
-        0 => Ok(found.f_type == BPF_FS),
+        0 => Ok(found.f_type as u32 == BPF_FS),
         _ => Err(io::Error::last_os_error()),
     }
 }

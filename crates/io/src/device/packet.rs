@@ -455,7 +455,7 @@ impl PacketTx {
         // SAFETY: all zeroes are a valid message without contents.
         let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
         message.msg_iov = parts.as_mut_ptr();
-        message.msg_iovlen = parts.len();
+        message.msg_iovlen = parts.len() as _;
         if mark != 0 {
             marked.put_on(&mut message);
         }
@@ -503,7 +503,7 @@ impl PacketTx {
                     self.fd.as_raw_fd(),
                     rest.as_mut_ptr(),
                     rest.len() as u32,
-                    libc::MSG_DONTWAIT,
+                    libc::MSG_DONTWAIT as _,
                 )
             };
             match check(sent.into()) {

@@ -19,14 +19,14 @@ use super::supers::Supers;
 use super::sys::check;
 use super::{BURST, Received, vnet};
 
-const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
-const TUNSETPERSIST: libc::c_ulong = 0x4004_54cb;
-const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
-const TUNGETIFF: libc::c_ulong = 0x8004_54d2;
-const TUNGETVNETHDRSZ: libc::c_ulong = 0x8004_54d7;
-const TUNSETVNETHDRSZ: libc::c_ulong = 0x4004_54d8;
-const TUNSETIFINDEX: libc::c_ulong = 0x4004_54da;
-const TUNSETCARRIER: libc::c_ulong = 0x4004_54e2;
+const TUNSETIFF: libc::Ioctl = 0x4004_54ca;
+const TUNSETPERSIST: libc::Ioctl = 0x4004_54cb;
+const TUNSETOFFLOAD: libc::Ioctl = 0x4004_54d0;
+const TUNGETIFF: libc::Ioctl = 0x8004_54d2_u32 as libc::Ioctl;
+const TUNGETVNETHDRSZ: libc::Ioctl = 0x8004_54d7_u32 as libc::Ioctl;
+const TUNSETVNETHDRSZ: libc::Ioctl = 0x4004_54d8;
+const TUNSETIFINDEX: libc::Ioctl = 0x4004_54da;
+const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
 
 const IFF_TAP: i16 = 2;
 const IFF_NO_PI: i16 = 0x1000;
@@ -121,7 +121,7 @@ impl Tap {
         tap.set_header_len(header_len)
     }
 
-    fn number(&self, request: libc::c_ulong) -> io::Result<i32> {
+    fn number(&self, request: libc::Ioctl) -> io::Result<i32> {
         let mut number = 0i32;
         // SAFETY: a pointer to a number that lives through the call.
         check(unsafe { libc::ioctl(self.file.as_raw_fd(), request, &raw mut number) }.into())?;
