@@ -96,7 +96,8 @@ fn frames(flows: u32, count: u32) -> (Frames, usize) {
     (frames, new)
 }
 
-/// The variant, by a network of both families: connections of which nothing is heard again end before their addresses come again.
+/// The variant, by a network of both families: connections of which nothing is heard again end
+/// before their addresses come again.
 pub(crate) fn variant(scale: Scale, net: String) -> Variant {
     let (flows, count) = (scale.count(FLOWS), scale.count(FRAMES));
     Variant::made("mix", count.into(), move || {
