@@ -71,7 +71,12 @@ impl<T: Clone + Eq + Hash> Interned<T> {
 
     /// The number of a thing that is used.
     pub fn number(&self, thing: &T) -> Option<u32> {
-        self.numbers.get(thing).copied()
+        /// Of so many, looking at all is faster than a hash that nobody can foresee.
+        const FEW: usize = 8;
+        match self.things.len() {
+            0..=FEW => self.iter().find(|(_, own)| *own == thing).map(|(n, _)| n),
+            _ => self.numbers.get(thing).copied(),
+        }
     }
 
     /// Grows when one comes or goes.
@@ -97,6 +102,19 @@ impl<T: Clone + Eq + Hash> Interned<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_and_many_things_are_found_by_their_numbers() {
+        for count in [3, 8, 9, 40] {
+            let mut things = Interned::default();
+            let numbers: Vec<u32> = (0..count).map(|thing| things.acquire(&thing)).collect();
+            things.release(numbers[1]);
+            for thing in 0..count {
+                let expected = (thing != 1).then_some(numbers[thing]);
+                assert_eq!(things.number(&thing), expected, "{thing} of {count}");
+            }
+        }
+    }
 
     #[test]
     fn a_number_is_used_again_after_its_last_user() {
