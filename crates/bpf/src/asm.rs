@@ -191,6 +191,14 @@ pub struct Code {
 }
 
 impl Code {
+    /// How many maps it uses.
+    pub fn map_count(&self) -> usize {
+        let mut maps: Vec<_> = self.maps.iter().map(|(_, map)| Arc::as_ptr(map)).collect();
+        maps.sort_unstable();
+        maps.dedup();
+        maps.len()
+    }
+
     /// Whether it does the same: the same instructions, and maps of the same kind that begin with
     /// the same contents.
     pub fn is_same(&self, other: &Code) -> bool {

@@ -109,8 +109,8 @@ mod tests {
             let mut things = Interned::default();
             let numbers: Vec<u32> = (0..count).map(|thing| things.acquire(&thing)).collect();
             things.release(numbers[1]);
-            for thing in 0..count {
-                let expected = (thing != 1).then_some(numbers[thing]);
+            for (thing, number) in numbers.iter().enumerate() {
+                let expected = (thing != 1).then_some(*number);
                 assert_eq!(things.number(&thing), expected, "{thing} of {count}");
             }
         }

@@ -10,7 +10,8 @@ use penstock_program::op::Op;
 use super::chain::Rule;
 use super::counters::CELL;
 use super::frame::*;
-use super::words::Word;
+use super::hash::{Jhash, Scale};
+use super::words::{Word, first_bytes};
 use super::{Compiler, StateRef};
 use penstock_bpf::AttachPoint;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Operand, Reg, Reg::*, Width};
@@ -73,6 +74,13 @@ impl Compiler<'_> {
             Op::Lshift { src, dst, words, bits } => self.lshift(*src, *dst, *words, *bits, rule),
             Op::Rshift { src, dst, words, bits } => self.rshift(*src, *dst, *words, *bits, rule),
             Op::Byteorder { src, dst, len, size } => self.byteorder(*src, *dst, *len, *size, rule),
+            Op::NumgenRandom { modulus, offset, dst } => {
+                self.random(Scale { modulus: *modulus, offset: *offset }, *dst, rule);
+            }
+            Op::Jhash { src, len, dst, seed, modulus, offset } => {
+                let hash = Jhash { src: *src, len: *len, seed: *seed };
+                self.jhash(hash, Scale { modulus: *modulus, offset: *offset }, *dst, rule);
+            }
             Op::Lookup { .. } => self.lookup(op, rule)?,
             Op::ObjectMap { src, key_len, set } => self.object(set, *src, *key_len, rule)?,
             Op::Counter(_) | Op::Stateful(_) => self.count(op.counter().ok_or_else(refused)?)?,
@@ -403,13 +411,6 @@ impl Compiler<'_> {
 /// Up to four bytes as a number in their order.
 pub(super) fn number(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |n, b| n << 8 | u32::from(*b))
-}
-
-/// A word, in memory order, with its first bytes set.
-pub(super) fn first_bytes(bytes: u8) -> u32 {
-    let mut word = [0; 4];
-    word.iter_mut().take(usize::from(bytes)).for_each(|b| *b = 0xff);
-    u32::from_ne_bytes(word)
 }
 
 /// What [`Plan::new`](super::plan::Plan::new) has refused already.

@@ -12,6 +12,7 @@
 mod chain;
 mod counters;
 mod frame;
+mod hash;
 mod lower;
 mod plan;
 mod prologue;
@@ -121,6 +122,9 @@ impl From<AsmError> for NotOffloadable {
 /// Instructions at most: the verifier looks at a million.
 const MOST: usize = 200_000;
 
+/// Maps of a program at most (`MAX_USED_MAPS`).
+const MOST_MAPS: usize = 64;
+
 /// Chains as a program that is not loaded yet.
 #[derive(Clone, Debug)]
 pub struct Compiled {
@@ -162,7 +166,11 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
     compiler.prologue();
     compiler.ends();
     compiler.chains()?;
-    Ok(Compiled { code: compiler.asm.finish()?, place: job.place, counters })
+    let code = compiler.asm.finish()?;
+    if code.map_count() > MOST_MAPS {
+        return Err(NotOffloadable::all(format!("the rules need more than {MOST_MAPS} BPF maps")));
+    }
+    Ok(Compiled { code, place: job.place, counters })
 }
 
 /// A program in the making.

@@ -144,6 +144,9 @@ impl Survey<'_> {
         if let Some(what) = info.not_offloaded {
             return Err(format!("`{what}` has no XDP code"));
         }
+        if cfg!(target_endian = "big") && matches!(op, Op::Jhash { .. }) {
+            return Err("`jhash` has no XDP code on a big-endian machine".into());
+        }
         if let Some(set) = op.fixed_set() {
             self.elements(set)?;
         }

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use super::Compiler;
 use super::chain::Rule;
 use super::frame::*;
-use super::lower::{first_bytes, home, number};
+use super::lower::{home, number};
 use super::words::Word;
+use super::words::first_bytes;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg, Reg::*, Width};
 use penstock_bpf::{Map, MapKind, MapSpec};
 

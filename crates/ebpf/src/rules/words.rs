@@ -16,6 +16,13 @@ pub(super) enum Word {
     },
 }
 
+/// A word, in memory order, with its first bytes set.
+pub(super) fn first_bytes(bytes: u8) -> u32 {
+    let mut word = [0; 4];
+    word.iter_mut().take(usize::from(bytes)).for_each(|b| *b = 0xff);
+    u32::from_ne_bytes(word)
+}
+
 /// All sixteen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words([Word; 16]);

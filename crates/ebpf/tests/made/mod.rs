@@ -133,13 +133,23 @@ fn loaded(load: &Expr) -> usize {
     }
 }
 
+/// A hash of what is loaded; the length need not be that of the field.
+fn hash(rng: &mut Rng, load: Expr, len: u32, rule: &mut Vec<Expr>) {
+    let (modulus, offset) = (pick(rng, &[1, 2, 3, 7, 0x8000_0000]), rng.u32(..3));
+    let (len, seed, dreg) = (rng.u32(1..=len), Some(rng.u32(..)), pick(rng, &[R1, R2]));
+    let value = (rng.u32(..modulus) + offset).to_ne_bytes();
+    rule.extend([load, Expr::Hash(Hash::Jenkins { sreg: R1, len, seed, modulus, offset, dreg })]);
+    rule.push(cmp_with(pick(rng, &[CmpOp::Lt, CmpOp::Gte, CmpOp::Eq]), dreg, &value));
+}
+
 /// Expressions that match or not.
 fn matches(rng: &mut Rng, rule: &mut Vec<Expr>) {
     let (load, mut value) = field(rng);
     let len = loaded(&load);
     value.resize(len.min(16), 0);
-    match rng.u8(..12) {
-        0..=4 => rule.extend([load, cmp(rng, &value)]),
+    match rng.u8(..13) {
+        0..=3 => rule.extend([load, cmp(rng, &value)]),
+        4 if len <= 16 => hash(rng, load, len as u32, rule),
         5 if len <= 16 => {
             rule.extend([load, mask(len as u32, rng), cmp(rng, &value)]);
         }

@@ -106,6 +106,7 @@ impl Op {
             Op::Lookup { set, .. } => unless(!set.may_expire(), "elements with a timeout"),
             // By the type of an address.
             Op::Fib { result: FibResult::AddrType, .. } => None,
+            Op::NumgenInc { .. } | Op::NumgenRandom { .. } => Some("numgen"),
             // Counters are not of this kind, but those who ask know what to do with them.
             _ => Some(self.info().not_offloaded.unwrap_or("an expression")),
         }

@@ -338,11 +338,12 @@ impl Op {
             Op::Exthdr { dst, len, present, .. } => does(Effect::None)
                 .writes(*dst, if *present { 4 } else { *len })
                 .not_offloaded("an option or extension header"),
-            Op::NumgenInc { dst, .. } | Op::NumgenRandom { dst, .. } => {
-                does(Effect::Outside).writes(*dst, 4u8).only_breaks().not_offloaded("numgen")
+            Op::NumgenInc { dst, .. } => {
+                does(Effect::Outside).writes(*dst, 4u8).only_breaks().not_offloaded("numgen inc")
             }
+            Op::NumgenRandom { dst, .. } => does(Effect::Outside).writes(*dst, 4u8).only_breaks(),
             Op::Jhash { src, len, dst, .. } => {
-                does(Effect::None).reads(*src, *len).writes(*dst, 4u8).not_offloaded("jhash")
+                does(Effect::None).reads(*src, *len).writes(*dst, 4u8)
             }
             Op::Symhash { dst, .. } => {
                 does(Effect::None).writes(*dst, 4u8).not_offloaded("symhash")
