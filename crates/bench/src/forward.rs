@@ -10,28 +10,12 @@ use penstock_dataplane::Settings;
 
 use crate::flow::NET;
 use crate::frames::{Frames, Later, flow, flow_to, flow6, flow6_to, tcp_flow};
-use crate::router::{BURST, Fate, Router, ruleset};
+use crate::router::{BURST, Fate, Router, ruleset, stateful};
 use crate::routes::Routes;
 use crate::{Scale, Variant, mix};
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
-
-const STATEFUL: &str = "table ip t {
-    chain f {
-        type filter hook forward priority 0; policy drop
-        ct state established,related accept
-        ct state new accept
-    }
-}";
-
-const STATEFUL6: &str = "table ip6 t {
-    chain f {
-        type filter hook forward priority 0; policy drop
-        ct state established,related accept
-        ct state new accept
-    }
-}";
 
 const MASQUERADE: &str = "table ip t {
     chain n {
@@ -90,18 +74,18 @@ fn with_routes(scale: Scale) -> Vec<Variant> {
 }
 
 /// Ten thousand flows to as many destinations, by a hundred next hops with a route each.
-fn many_destinations(scale: Scale, stateful: &'static str) -> Vec<Variant> {
+fn many_destinations(scale: Scale, stateful: &str) -> Vec<Variant> {
     let routes = Rc::new(Routes::new(100, 100, false));
     let flows = scale.count(10_000);
     let table = routes.clone();
     let frames = Later::new(flows as usize, move || frames_to(&table.destinations(flows), false));
-    let variant = |name: &str, rules: &'static str, against| {
-        let (routes, frames) = (routes.clone(), frames.clone());
+    let variant = |name: &str, rules: &str, against| {
+        let (rules, routes, frames) = (rules.to_owned(), routes.clone(), frames.clone());
         let make = move || {
             let mut settings = Settings::default();
             settings.conntrack.max = settings.conntrack.max.max(2 * flows);
             let net = network() + &routes.lines;
-            let router = Router::between(&net, settings, &ruleset(rules)).answered(&frames);
+            let router = Router::between(&net, settings, &ruleset(&rules)).answered(&frames);
             router.sending(&frames, Fate::Sent)
         };
         Variant::made(name, flows.into(), make).against(against)
@@ -114,12 +98,12 @@ fn many_destinations(scale: Scale, stateful: &'static str) -> Vec<Variant> {
 }
 
 /// Few frames at a time: what a router has that is not busy.
-fn small_bursts(scale: Scale, stateful: &'static str) -> Vec<Variant> {
+fn small_bursts(scale: Scale, stateful: &str) -> Vec<Variant> {
     let frames = Later::hot(scale.count(10_000), |n| flow(n, 9));
-    let variant = |name: &str, rules: &'static str, burst, against| {
-        let (operations, frames) = (frames.len(), frames.clone());
+    let variant = |name: &str, rules: &str, burst, against| {
+        let (rules, operations, frames) = (rules.to_owned(), frames.len(), frames.clone());
         let make = move || {
-            let router = router(rules, frames.len()).answered(&frames).in_bursts(burst);
+            let router = router(&rules, frames.len()).answered(&frames).in_bursts(burst);
             router.sending(&frames, Fate::Sent)
         };
         Variant::made(name, operations, make).against(against)
@@ -134,13 +118,13 @@ fn small_bursts(scale: Scale, stateful: &'static str) -> Vec<Variant> {
 
 /// Each packet begins a connection, two million of them a second. A fifth of them live at a time:
 /// they have ended when the same addresses come again.
-fn fresh(scale: Scale, stateful: &'static str) -> Vec<Variant> {
+fn fresh(scale: Scale, stateful: &str) -> Vec<Variant> {
     const RATE: u64 = 2_000_000;
     const STEP: u64 = BURST as u64 * SECOND / RATE;
     let flows = scale.count(1_000_000);
     let frames = Later::hot(flows, |n| flow_to(n, [203, 0, 113, n as u8], 9));
-    let variant = |name: &str, rules: &'static str| {
-        let frames = frames.clone();
+    let variant = |name: &str, rules: &str| {
+        let (rules, frames) = (rules.to_owned(), frames.clone());
         let make = move || {
             let mut settings = Settings::default();
             settings.conntrack.max = flows;
@@ -148,7 +132,7 @@ fn fresh(scale: Scale, stateful: &'static str) -> Vec<Variant> {
             let life = Duration::from_nanos(all / 5);
             settings.conntrack.set_timeout(Tracker::Udp, "unreplied", life);
             let net = network() + "route add 203.0.113.0/24 via 198.19.0.7\n";
-            let router = Router::between(&net, settings, &ruleset(rules)).every(STEP);
+            let router = Router::between(&net, settings, &ruleset(&rules)).every(STEP);
             router.opening(&frames, flows as usize)
         };
         Variant::made(name, flows.into(), make).against("plain-10k")
@@ -157,59 +141,60 @@ fn fresh(scale: Scale, stateful: &'static str) -> Vec<Variant> {
 }
 
 /// Segments of established connections of TCP, whose windows are tracked.
-fn of_tcp(scale: Scale, stateful: &'static str) -> Vec<Variant> {
+fn of_tcp(scale: Scale, stateful: &str) -> Vec<Variant> {
     let frames = Later::hot(scale.count(10_000), |n| tcp_flow(n, [198, 19, 0, 7], 9));
-    let variant = |name: &str, rules: &'static str| {
-        let (operations, frames) = (frames.len(), frames.clone());
-        let make = move || router(rules, frames.len()).shaken(&frames).opening(&frames, 0);
+    let variant = |name: &str, rules: &str| {
+        let (rules, operations, frames) = (rules.to_owned(), frames.len(), frames.clone());
+        let make = move || router(&rules, frames.len()).shaken(&frames).opening(&frames, 0);
         Variant::made(name, operations, make).against("plain-10k")
     };
     vec![variant("ct-tcp-10k", stateful), variant("masquerade-tcp-10k", MASQUERADE)]
 }
 
 pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
-    let mut all = to_one_server(scale);
-    all.extend(fresh(scale, STATEFUL));
-    all.extend(of_tcp(scale, STATEFUL));
-    all.extend(many_destinations(scale, STATEFUL));
+    let stateful = stateful("ip");
+    let mut all = to_one_server(scale, &stateful);
+    all.extend(fresh(scale, &stateful));
+    all.extend(of_tcp(scale, &stateful));
+    all.extend(many_destinations(scale, &stateful));
     all.extend(with_routes(scale));
-    all.extend(small_bursts(scale, STATEFUL));
+    all.extend(small_bursts(scale, &stateful));
     all.push(mix::variant(scale, network()).against("plain-10k"));
     all
 }
 
 /// All flows go to one server.
-fn to_one_server(scale: Scale) -> Vec<Variant> {
+fn to_one_server(scale: Scale, stateful4: &str) -> Vec<Variant> {
     let one = Later::hot(64, |_| flow(0, 9));
     let flows = scale.count(10_000);
     let many = Later::hot(flows, |n| flow(n, 9));
     let most = Later::hot(scale.count(1_000_000), |n| flow(n, 9));
     let many6 = Later::hot(flows, |n| flow6(n, 9));
     let cold = Later::new(flows as usize, move || Frames::cold((0..flows).map(|n| flow(n, 9))));
-    let variant = |name: &str, rules: &'static str, frames: &Later| {
-        let (operations, frames) = (frames.len(), frames.clone());
+    let variant = |name: &str, rules: &str, frames: &Later| {
+        let (rules, operations, frames) = (rules.to_owned(), frames.len(), frames.clone());
         let make =
-            move || router(rules, frames.len()).answered(&frames).sending(&frames, Fate::Sent);
+            move || router(&rules, frames.len()).answered(&frames).sending(&frames, Fate::Sent);
         Variant::made(name, operations, make)
     };
-    let unanswered = many.clone();
+    let (rules, unanswered) = (stateful4.to_owned(), many.clone());
     let unanswered = Variant::made("ct-new-10k", many.len(), move || {
-        router(STATEFUL, unanswered.len()).sending(&unanswered, Fate::Sent)
+        router(&rules, unanswered.len()).sending(&unanswered, Fate::Sent)
     });
     vec![
         variant("plain-1", "", &one),
         variant("plain-10k", "", &many),
         variant("plain-10k-cold", "", &cold),
         variant("plain-1m", "", &most),
-        variant("ct-1", STATEFUL, &one).against("plain-1"),
-        variant("ct-10k", STATEFUL, &many).against("plain-10k"),
-        variant("ct-10k-cold", STATEFUL, &cold).against("plain-10k-cold"),
-        variant("ct-1m", STATEFUL, &most).against("plain-1m"),
+        variant("ct-1", stateful4, &one).against("plain-1"),
+        variant("ct-10k", stateful4, &many).against("plain-10k"),
+        variant("ct-10k-cold", stateful4, &cold).against("plain-10k-cold"),
+        variant("ct-1m", stateful4, &most).against("plain-1m"),
         unanswered.against("plain-10k"),
         variant("masquerade-1", MASQUERADE, &one).against("plain-1"),
         variant("masquerade-10k", MASQUERADE, &many).against("plain-10k"),
         variant("masquerade-10k-cold", MASQUERADE, &cold).against("plain-10k-cold"),
         variant("plain6-10k", "", &many6).against("plain-10k"),
-        variant("ct6-10k", STATEFUL6, &many6).against("plain6-10k"),
+        variant("ct6-10k", &stateful("ip6"), &many6).against("plain6-10k"),
     ]
 }

@@ -33,6 +33,7 @@ mod kernel;
 pub mod measure;
 mod mix;
 pub mod plot;
+mod programs;
 pub mod report;
 mod router;
 mod routes;

@@ -13,7 +13,7 @@ use penstock_dataplane::Settings;
 use penstock_testkit::build::*;
 
 use crate::frames::Frames;
-use crate::router::{BURST, Router, ruleset};
+use crate::router::{BURST, Router, ruleset, stateful};
 use crate::{Scale, Variant};
 
 /// Established connections.
@@ -29,14 +29,6 @@ const IPV4_OF_TEN: u32 = 6;
 const LENGTHS: [(usize, u32); 3] = [(60, 7), (590, 4), (1514, 1)];
 /// Nanoseconds between bursts: a million frames a second.
 const STEP: u64 = BURST as u64 * 1000;
-
-const RULES: &str = "table inet t {
-    chain f {
-        type filter hook forward priority 0; policy drop
-        ct state established,related accept
-        ct state new accept
-    }
-}";
 
 /// Whether a flow is of TCP, and whether it is over IPv4.
 fn kind(n: u32) -> (bool, bool) {
@@ -105,7 +97,7 @@ pub(crate) fn variant(scale: Scale, net: String) -> Variant {
         let life = Duration::from_nanos(pass / 5);
         let mut settings = Settings::default();
         settings.conntrack.set_timeout(Tracker::Tcp, "syn_sent", life);
-        let router = Router::between(&net, settings, &ruleset(RULES)).every(STEP);
+        let router = Router::between(&net, settings, &ruleset(&stateful("inet"))).every(STEP);
         let of = |tcp| (0..flows).filter(move |n| kind(*n).0 == tcp).map(|n| frame(n, 60, false));
         let router = router.answered(&Frames::hot(of(false))).shaken(&Frames::hot(of(true)));
         let (frames, new) = frames(flows, count);

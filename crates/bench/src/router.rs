@@ -120,6 +120,19 @@ pub(crate) fn network() -> Network {
     Network::from_batch("net.ip", NET).expect("a network")
 }
 
+/// Rules of a family that pass connections, from whichever side they begin.
+pub(crate) fn stateful(family: &str) -> String {
+    format!(
+        "table {family} t {{
+    chain f {{
+        type filter hook forward priority 0; policy drop
+        ct state established,related accept
+        ct state new accept
+    }}
+}}"
+    )
+}
+
 /// A ruleset from its text.
 pub(crate) fn ruleset(text: &str) -> Ruleset {
     let mut ruleset = Ruleset::default();

@@ -7,13 +7,12 @@
 //! A figure of testpmd is the processor time of its forwarding thread for a frame. That of
 //! test-crypto-perf is one over the rate that it prints: another program on its core makes it worse.
 
-use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::rc::Rc;
 use std::time::Duration;
 
+use crate::programs::installed;
 use crate::{Scale, Variant, esp, flow, forward};
 
 /// What DPDK's programs have in common: memory of their own, no devices of the machine, and no file
@@ -25,15 +24,6 @@ fn environment(command: &mut Command, name: &str) {
         .args(["--file-prefix", &prefix]);
 }
 
-/// Where a program lies: one of DPDK, or of coreutils.
-fn program(name: &str) -> Result<PathBuf, String> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|directory| directory.join(name))
-        .find(|file| file.is_file())
-        .ok_or_else(|| format!("{name} is not installed (Debian: dpdk, coreutils)"))
-}
-
 /// A running testpmd, which forwards while it is measured only.
 struct Testpmd {
     child: Child,
@@ -43,10 +33,9 @@ struct Testpmd {
 
 impl Testpmd {
     fn new(mode: &str) -> Result<Self, String> {
-        let file = program("dpdk-testpmd")?;
         // Into a pipe it would say nothing for a long time.
-        let mut command = Command::new(program("stdbuf")?);
-        command.arg("-oL").arg(&file);
+        let mut command = Command::new("stdbuf");
+        command.args(["-oL", "dpdk-testpmd"]);
         environment(&mut command, mode);
         command
             .args([
@@ -59,7 +48,7 @@ impl Testpmd {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut child = command.spawn().map_err(|e| format!("{}: {e}", file.display()))?;
+        let mut child = command.spawn().map_err(|e| format!("stdbuf: {e}"))?;
         let (Some(commands), Some(said)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("pipes were asked for".into());
         };
@@ -131,8 +120,9 @@ impl Drop for Testpmd {
 }
 
 /// Nanoseconds that test-crypto-perf needs for a packet of 1400 bytes.
-fn crypto(file: &Path, encrypt: bool) -> Result<f64, String> {
-    let mut command = Command::new(file);
+fn crypto(encrypt: bool) -> Result<f64, String> {
+    const PROGRAM: &str = "dpdk-test-crypto-perf";
+    let mut command = Command::new(PROGRAM);
     environment(&mut command, "crypto");
     let operation = if encrypt { "encrypt" } else { "decrypt" };
     command
@@ -141,50 +131,62 @@ fn crypto(file: &Path, encrypt: bool) -> Result<f64, String> {
         .args(["--aead-iv-sz", "12", "--aead-aad-sz", "8", "--digest-sz", "16"])
         .args(["--buffer-sz", "1400", "--total-ops", "200000", "--burst-sz", "32"])
         .args(["--devtype", "crypto_aesni_gcm", "--silent"]);
-    let output = command.output().map_err(|e| format!("{}: {e}", file.display()))?;
+    let output = command.output().map_err(|e| format!("{PROGRAM}: {e}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     // Thread, size, burst, enqueued, dequeued, two failures, then million operations a second.
     let rate = text.lines().rev().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         (words.len() == 10 && words[1] == "1400").then(|| words[7].parse::<f64>().ok()).flatten()
     });
-    let none = || "dpdk-test-crypto-perf printed no figure".to_owned();
+    let none = || format!("{PROGRAM} printed no figure");
     rate.filter(|rate| *rate > 0.0).map(|rate| 1000.0 / rate).ok_or_else(none)
 }
 
-/// A variant of another benchmark, with its name in front.
-fn ours(bench: &str, variants: Vec<Variant>, name: &str, against: &'static str) -> Option<Variant> {
-    let mut found = variants.into_iter().find(|v| v.name == name)?;
-    found.name = format!("{bench}/{name}");
-    Some(found.against(against))
+/// Variants of another benchmark, with its name in front.
+fn ours(
+    bench: &str,
+    variants: Vec<Variant>,
+    wanted: &[(&str, &'static str)],
+) -> impl Iterator<Item = Variant> {
+    variants.into_iter().filter_map(move |mut variant| {
+        let (name, against) = wanted.iter().find(|(name, _)| *name == variant.name)?;
+        variant.name = format!("{bench}/{name}");
+        Some(variant.against(against))
+    })
 }
 
 /// Ours with the variants of DPDK that they are compared with.
 pub(crate) fn variants(scale: Scale) -> Result<Vec<Variant>, String> {
-    let forwarded =
-        ["plain-10k", "plain-10k-dst", "plain-100k-routes", "plain-1m-routes", "ct-10k"]
-            .into_iter()
-            .chain(["ct-1m", "masquerade-10k", "ct-fresh", "masquerade-fresh"])
-            .chain(["plain-burst-1", "ct-burst-1"]);
+    const MAC: &str = "testpmd-mac";
+    for program in ["dpdk-testpmd", "dpdk-test-crypto-perf", "stdbuf"] {
+        installed(program)?;
+    }
     let mut all = Vec::new();
     for mode in ["mac", "io"] {
-        let testpmd = Rc::new(RefCell::new(Testpmd::new(mode)?));
-        all.push(Variant::measuring(format!("testpmd-{mode}"), move |slice| {
-            testpmd.borrow_mut().measure(slice).unwrap_or(f64::NAN)
-        }));
+        let mut testpmd = Testpmd::new(mode)?;
+        let measure = move |slice| testpmd.measure(slice).unwrap_or(f64::NAN);
+        all.push(Variant::measuring(format!("testpmd-{mode}"), measure));
     }
-    let forward = |name| ours("forward", forward::variants(scale), name, "testpmd-mac");
-    all.extend(forwarded.filter_map(forward));
-    let flow = |name| ours("flow", flow::variants(scale), name, "testpmd-mac");
-    all.extend(["fast-10k", "fast-1m", "fast-snat-10k"].into_iter().filter_map(flow));
-    let file = program("dpdk-test-crypto-perf")?;
+    let forwarded = [
+        "plain-10k",
+        "plain-10k-dst",
+        "plain-100k-routes",
+        "plain-1m-routes",
+        "ct-10k",
+        "ct-1m",
+        "masquerade-10k",
+        "ct-fresh",
+        "masquerade-fresh",
+        "plain-burst-1",
+        "ct-burst-1",
+    ];
+    all.extend(ours("forward", forward::variants(scale), &forwarded.map(|name| (name, MAC))));
+    let flows = ["fast-10k", "fast-1m", "fast-snat-10k"];
+    all.extend(ours("flow", flow::variants(scale), &flows.map(|name| (name, MAC))));
     for (name, encrypt) in [("crypto-perf-encrypt", true), ("crypto-perf-decrypt", false)] {
-        let file = file.clone();
-        let measure = move |_| crypto(&file, encrypt).unwrap_or(f64::NAN);
-        all.push(Variant::measuring(name, measure));
+        all.push(Variant::measuring(name, move |_| crypto(encrypt).unwrap_or(f64::NAN)));
     }
-    let esp = |(name, against)| ours("esp", esp::variants(), name, against);
     let of_esp = [("fast-1400", "crypto-perf-encrypt"), ("fast-in-1400", "crypto-perf-decrypt")];
-    all.extend(of_esp.into_iter().filter_map(esp));
+    all.extend(ours("esp", esp::variants(), &of_esp));
     Ok(all)
 }

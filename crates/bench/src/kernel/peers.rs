@@ -25,6 +25,7 @@ use super::live::{FLOWTABLE, Stream};
 use super::process::{Process, up};
 use super::{FLOWS, Result, STATEFUL};
 use crate::Variant;
+use crate::programs::installed;
 
 /// Packets of a call.
 const PACKETS: u64 = 1 << 17;
@@ -146,12 +147,6 @@ impl Drop for Directory {
 
 fn mac(address: [u8; 6]) -> String {
     address.map(|byte| format!("{byte:02x}")).join(":")
-}
-
-fn installed(program: &str) -> Result<()> {
-    let paths = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&paths).any(|path| path.join(program).exists());
-    if found { Ok(()) } else { Err(format!("there is no {program}")) }
 }
 
 /// Open vSwitch with its datapath in user space. Its database is the first process.
