@@ -191,12 +191,16 @@ pub struct Code {
 }
 
 impl Code {
-    /// How many maps it uses.
-    pub fn map_count(&self) -> usize {
-        let mut maps: Vec<_> = self.maps.iter().map(|(_, map)| Arc::as_ptr(map)).collect();
-        maps.sort_unstable();
-        maps.dedup();
-        maps.len()
+    /// The maps that it uses, each once. They are distinguished by address: clones of an `Arc` are
+    /// the same map.
+    pub fn used_maps(&self) -> Vec<Arc<Map>> {
+        let mut maps: Vec<Arc<Map>> = Vec::new();
+        for (_, map) in &self.maps {
+            if !maps.iter().any(|known| Arc::ptr_eq(known, map)) {
+                maps.push(map.clone());
+            }
+        }
+        maps
     }
 
     /// Whether it does the same: the same instructions, and maps of the same kind that begin with

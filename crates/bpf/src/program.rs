@@ -297,13 +297,7 @@ fn load(
             insn.imm = fd;
         }
     }
-    // Maps are distinguished by address: clones of an `Arc` are the same map.
-    let mut maps: Vec<Arc<Map>> = Vec::new();
-    for (_, map) in &code.maps {
-        if !maps.iter().any(|m| Arc::ptr_eq(m, map)) {
-            maps.push(map.clone());
-        }
-    }
+    let maps = code.used_maps();
     let info = btf::functions(&code.functions);
     let btf = if code.functions.is_empty() { None } else { Some(sys::btf_load(&btf::blob())?) };
     let functions = btf.as_ref().map(|btf| (btf.as_fd(), &*info));

@@ -167,7 +167,7 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
     compiler.ends();
     compiler.chains()?;
     let code = compiler.asm.finish()?;
-    if code.map_count() > MOST_MAPS {
+    if code.used_maps().len() > MOST_MAPS {
         return Err(NotOffloadable::all(format!("the rules need more than {MOST_MAPS} BPF maps")));
     }
     Ok(Compiled { code, place: job.place, counters })
