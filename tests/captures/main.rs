@@ -69,6 +69,14 @@ fn run_in(place: &Path, arguments: &[&str]) -> Result<(String, String), String> 
     }
 }
 
+/// A run has the kernel's counters, and its comparison found no frame that differs.
+fn agrees(kernel: &[(String, u64, u64)], (listing, summary): (String, String), what: &str) {
+    assert_eq!(counters(&listing), kernel, "{what}\n{summary}");
+    for difference in ["sent otherwise", "only in the captures", "only here"] {
+        assert!(!summary.contains(difference), "{what}\n{summary}");
+    }
+}
+
 fn pipe(place: &Path, command: &str) {
     let status = Command::new("sh").args(["-ec", command]).current_dir(place).status();
     assert!(status.is_ok_and(|s| s.success()), "{command}");
@@ -123,11 +131,8 @@ fn ruleset_counts_as_in_the_kernel(name: &str) {
         &["lan=lan-short.pcap", "wan=wan-short.pcap"],
     ] {
         let arguments = [&["--net", "saved.ip", "--compare", "--read"], reads].concat();
-        let (listing, summary) = run_in(&place, &arguments).expect("a run");
-        assert_eq!(counters(&listing), kernel, "{name} {reads:?}\n{summary}");
-        for difference in ["sent otherwise", "only in the captures", "only here"] {
-            assert!(!summary.contains(difference), "{name} {reads:?}\n{summary}");
-        }
+        let ran = run_in(&place, &arguments).expect("a run");
+        agrees(&kernel, ran, &format!("{name} {reads:?}"));
     }
     if name == "kube-proxy-node" {
         ports_drawn_at_random_are_told(&place);
@@ -161,12 +166,8 @@ fn every_form_of_capture_leads_to_what_the_kernel_counted() {
         &["any.pcap"],
         &["lan=any.pcap:lan", "wan=any.pcap:3"],
     ] {
-        let (listing, summary) =
-            run(&place, &[&["--compare", "--read"], reads].concat()).expect("a run");
-        assert_eq!(counters(&listing), kernel, "{reads:?}\n{summary}");
-        for difference in ["sent otherwise", "only in the captures", "only here"] {
-            assert!(!summary.contains(difference), "{reads:?}\n{summary}");
-        }
+        let ran = run(&place, &[&["--compare", "--read"], reads].concat()).expect("a run");
+        agrees(&kernel, ran, &format!("{reads:?}"));
     }
     for (reads, message) in [
         (
@@ -206,11 +207,8 @@ fn the_network_is_learned(place: &Path, kernel: &[(String, u64, u64)]) {
         (&["--net", "bare.ip", "--learn-neighbours"], &["any.pcap"]),
     ] {
         let arguments = [net, &["--net-out", "learned.ip", "--compare", "--read"], reads].concat();
-        let (listing, told) = run_in(place, &arguments).expect("a run");
-        assert_eq!(counters(&listing), kernel, "{net:?} {reads:?}\n{told}");
-        for difference in ["sent otherwise", "only in the captures", "only here"] {
-            assert!(!told.contains(difference), "{reads:?}\n{told}");
-        }
+        let ran = run_in(place, &arguments).expect("a run");
+        agrees(kernel, ran, &format!("{net:?} {reads:?}"));
         // What was written says the same.
         let again = ["--net", "learned.ip", "--read"];
         let (listing, told) = run_in(place, &[&again, reads].concat()).expect("a run");

@@ -17,7 +17,7 @@ use penstock_report::rules::Rules;
 use penstock_system::{SystemFiles, SystemNames, words};
 
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
-use crate::recognise::{self, Given};
+use crate::recognise::{Given, hinted_by};
 use crate::rules::{self, NetNames};
 use crate::setup::{once, sentence};
 
@@ -101,10 +101,8 @@ fn draw(options: &Options) -> Result<(), String> {
             let text = std::fs::read_to_string(file)
                 .map_err(|e| format!("Error: {}: {}", file.display(), words(&e)))?;
             let net = Network::from_batch(&file.display().to_string(), &text);
-            Some(net.map_err(|e| {
-                let hint = recognise::hint(file, text.as_bytes(), Given::Net);
-                format!("Error: {e}\n{hint}")
-            })?)
+            let e = |e| hinted_by(&format!("Error: {e}"), file, text.as_bytes(), Given::Net);
+            Some(net.map_err(e)?)
         }
     };
     let (own, of_net) = (SystemNames::default(), net.as_ref().map(NetNames::new));

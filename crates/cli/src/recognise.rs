@@ -39,9 +39,13 @@ pub enum Given {
     Other,
 }
 
-/// A sentence that follows an error about a file which is something else; empty if it is not known
-/// what.
-pub fn hint(file: &Path, bytes: &[u8], given: Given) -> String {
+/// A message about a file, and a sentence that says what the file is if it is something else.
+pub fn hinted_by(message: &str, file: &Path, bytes: &[u8], given: Given) -> String {
+    format!("{}\n{}", message.trim_end(), hint(file, bytes, given)).trim_end().to_owned()
+}
+
+/// The sentence; empty if it is not known what the file is.
+fn hint(file: &Path, bytes: &[u8], given: Given) -> String {
     let file = file.display();
     let what = match (what(bytes), given) {
         (None, _)
@@ -87,22 +91,16 @@ pub fn hint(file: &Path, bytes: &[u8], given: Given) -> String {
     format!("note: {sentence}\n")
 }
 
-/// The same for a file that is still to be read; standard input is not.
-pub fn hint_of_file(file: &Path, given: Given) -> String {
+/// [`hinted_by`] with the beginning of the file, which is read; standard input is not.
+pub fn hinted(message: &str, file: &Path, given: Given) -> String {
     const FIRST: u64 = 64 << 10;
     let is_file = std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file());
     let mut bytes = Vec::new();
     let read = File::open(file).and_then(|f| f.take(FIRST).read_to_end(&mut bytes));
     match (is_file, read) {
-        (true, Ok(_)) => hint(file, &bytes, given),
-        _ => String::new(),
+        (true, Ok(_)) => hinted_by(message, file, &bytes, given),
+        _ => message.trim_end().to_owned(),
     }
-}
-
-/// A message about a file, and what the file is if it is something else.
-pub fn hinted(message: &str, file: &Path, given: Given) -> String {
-    let hint = hint_of_file(file, given);
-    format!("{}\n{hint}", message.trim_end()).trim_end().to_owned()
 }
 
 fn has_xt(bytes: &[u8]) -> bool {

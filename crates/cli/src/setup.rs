@@ -21,7 +21,7 @@ use penstock_system::SystemFiles;
 use crate::input::Captures;
 use crate::learn::{self, Learned};
 use crate::options::{Opt, Values, long};
-use crate::recognise::{self, Given};
+use crate::recognise::{Given, hinted, hinted_by};
 use crate::rules::{self, NetNames};
 use crate::sockets;
 
@@ -257,8 +257,9 @@ impl Setup {
     pub fn network(&self, captures: &Captures) -> Result<Network, String> {
         let parsed = |text: &str| {
             let name = self.net().display().to_string();
-            let hint = || recognise::hint(self.net(), text.as_bytes(), Given::Net);
-            Network::from_batch(&name, text).map_err(|e| format!("Error: {e}\n{}", hint()))
+            Network::from_batch(&name, text).map_err(|e| {
+                hinted_by(&format!("Error: {e}"), self.net(), text.as_bytes(), Given::Net)
+            })
         };
         let net = match &self.net {
             None => {
@@ -268,8 +269,7 @@ impl Setup {
                 net
             }
             Some(file) => {
-                let text = read(file)
-                    .map_err(|e| format!("{e}\n{}", recognise::hint_of_file(file, Given::Net)))?;
+                let text = read(file).map_err(|e| hinted(&e.to_string(), file, Given::Net))?;
                 let net = parsed(&text)?;
                 match self.learn_neighbours {
                     false => net,

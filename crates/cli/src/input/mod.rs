@@ -23,7 +23,7 @@ use penstock_io::{
 use penstock_net::Network;
 use penstock_wire::ethernet;
 
-use crate::recognise::{Given, hint_of_file};
+use crate::recognise::{Given, hinted};
 pub use compare::Compare;
 pub use complete::Completed;
 use complete::complete;
@@ -39,9 +39,7 @@ pub use untranslate::tuple_of;
 /// Opens a capture. The error says also what else the file may be.
 pub fn open(file: &Path) -> Result<Capture, String> {
     Capture::open(file).map_err(|e| match e.problem {
-        Problem::NotACapture => {
-            format!("Error: {e}\n{}", hint_of_file(file, Given::Capture))
-        }
+        Problem::NotACapture => hinted(&format!("Error: {e}"), file, Given::Capture),
         _ => format!("Error: {e}"),
     })
 }

@@ -64,11 +64,11 @@ impl fmt::Display for Wrong {
 /// # Errors
 /// What is to be printed.
 pub fn read(file: &Path, given: &mut Given) -> Result<(), String> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| format!("Error: {}: {}", file.display(), words(&e)))
-        .map_err(|e| hinted(&e, file, recognise::Given::Other))?;
-    take(file, &text, given)
-        .map_err(|wrong| hinted(&wrong.to_string(), file, recognise::Given::Other))
+    let taken = match std::fs::read_to_string(file) {
+        Ok(text) => take(file, &text, given).map_err(|wrong| wrong.to_string()),
+        Err(e) => Err(format!("Error: {}: {}", file.display(), words(&e))),
+    };
+    taken.map_err(|e| hinted(&e, file, recognise::Given::Other))
 }
 
 fn take(file: &Path, text: &str, given: &mut Given) -> Result<(), Wrong> {

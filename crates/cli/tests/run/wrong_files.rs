@@ -2,6 +2,8 @@
 
 //! Files that are something else than what they are given as. docs/testing.md lists them.
 
+use std::process::Output;
+
 use penstock_io::LinkType;
 
 use crate::place::{T, TestDir, frame, text};
@@ -132,6 +134,15 @@ fn place(test: &str) -> TestDir {
     place
 }
 
+/// A command ended with this status, and said all of this.
+fn refused(out: &Output, line: &str, status: i32, messages: &[&str]) {
+    let told = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(status), "{line}: {told}");
+    for message in messages {
+        assert!(told.contains(message), "{message}\nis missing in {line}:\n{told}");
+    }
+}
+
 #[test]
 fn a_wrong_file_is_refused_with_what_it_is() {
     let place = place("wrong-files");
@@ -143,11 +154,7 @@ fn a_wrong_file_is_refused_with_what_it_is() {
         let [(_, net), (_, rules), (_, read)] = files;
         let run = format!("--net {net} --rules {rules} --read lan={read}");
         let out = place.run(&run);
-        let told = text(&out.stderr);
-        assert_eq!(out.status.code(), Some(1), "{run}: {told}");
-        for message in *messages {
-            assert!(told.contains(message), "{message}\nis missing in {run}:\n{told}");
-        }
+        refused(&out, &run, 1, messages);
     }
 }
 
@@ -157,11 +164,7 @@ fn commands_refuse_wrong_files_with_what_they_are() {
     for (line, status, messages) in COMMANDS {
         let (name, arguments) = line.split_once(' ').expect("arguments");
         let out = place.command(name, arguments);
-        let told = text(&out.stderr);
-        assert_eq!(out.status.code(), Some(*status), "{line}: {told}");
-        for message in *messages {
-            assert!(told.contains(message), "{message}\nis missing in {line}:\n{told}");
-        }
+        refused(&out, line, *status, messages);
     }
 }
 
