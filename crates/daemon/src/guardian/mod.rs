@@ -214,24 +214,31 @@ fn end(dataplane: i32, channel: &Channel) {
     /// How long kernel work may delay the end of a process. The process itself does nothing during
     /// that time.
     const PATIENCE: Duration = Duration::from_secs(5);
-    // SAFETY: no pointers. As long as it is the parent, no other process has its number.
-    unsafe {
-        if libc::getppid() == dataplane {
-            libc::kill(dataplane, libc::SIGKILL);
-        }
+    if lives(dataplane) {
+        // SAFETY: no pointers. As long as it is the parent, no other process has its number.
+        unsafe { libc::kill(dataplane, libc::SIGKILL) };
     }
     let until = Instant::now() + PATIENCE;
     let left = || until.saturating_duration_since(Instant::now());
-    while let Ok(Some(_)) = channel.receive(WORD, Some(left())) {}
+    while !left().is_zero() && !matches!(channel.receive(WORD, Some(left())), Ok(None)) {}
 }
 
-/// Listens until the dataplane is gone. `false` if all devices are already returned.
+/// Whether the dataplane is still there: as long as it is, it is the parent.
+fn lives(dataplane: i32) -> bool {
+    // SAFETY: no pointers.
+    unsafe { libc::getppid() == dataplane }
+}
+
+/// Listens until the dataplane is gone. `false` if all devices are already returned. That a word
+/// cannot be received is no sign of death, and takes the word from nobody: it is asked for again.
 fn listen(
     dataplane: i32,
     channel: &Channel,
     taken: &mut Vec<Taken>,
     held: &mut Vec<HeldTap>,
 ) -> bool {
+    /// Between two tries to receive, if one fails: it may go on failing.
+    const PAUSE: Duration = Duration::from_millis(10);
     let mut patience = None;
     loop {
         let (bytes, fds) = match channel.receive(WORD, patience) {
@@ -242,6 +249,10 @@ fn listen(
                 log("the dataplane is not heard any more: ending it (--hang-time)");
                 end(dataplane, channel);
                 return true;
+            }
+            Err(_) if lives(dataplane) => {
+                std::thread::sleep(PAUSE);
+                continue;
             }
             Err(_) => return true,
         };
@@ -332,4 +343,30 @@ fn watch(channel: &Channel, taken: &[Taken], mut held: Vec<HeldTap>, on_death: &
     namespace_lock::remove();
     // Until here they have kept their devices.
     drop(held);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_cannot_be_received_is_no_death() {
+        // SAFETY: no pointers.
+        let parent = unsafe { libc::getppid() };
+        let dead = i32::MAX;
+        for (dataplane, died) in [(parent, false), (dead, true)] {
+            let (theirs, ours) = Channel::pair(PATIENCE).unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    let too_long = vec![0; WORD + 1];
+                    // The second one does not arrive where nobody listens any more.
+                    let _ = ours.send(&too_long, &[]);
+                    let _ = ours.say(&Word::Done);
+                });
+                let gone = listen(dataplane, &theirs, &mut Vec::new(), &mut Vec::new());
+                assert_eq!(gone, died);
+                drop(theirs);
+            });
+        }
+    }
 }
