@@ -105,11 +105,17 @@ impl Guardian {
         unsafe { libc::waitpid(self.process, std::ptr::null_mut(), libc::WNOHANG) == self.process }
     }
 
-    /// All devices are returned: ends the guardian.
+    /// All devices are returned: ends the guardian, which has nothing to do if it cannot be told.
     pub fn dismiss(self) {
-        self.handle().say(&Word::Done, None);
-        // SAFETY: waits for a child of ours; no pointer is given.
-        unsafe { libc::waitpid(self.process, std::ptr::null_mut(), 0) };
+        let told = self.handle().say(&Word::Done, None).is_ok();
+        // SAFETY: no pointer is given. A child that has not been waited for keeps its number.
+        unsafe {
+            let wait = |options| libc::waitpid(self.process, std::ptr::null_mut(), options);
+            if !told && wait(libc::WNOHANG) == 0 {
+                libc::kill(self.process, libc::SIGKILL);
+            }
+            wait(0);
+        }
     }
 }
 
@@ -118,30 +124,40 @@ impl Guardian {
 pub struct GuardianHandle(Arc<Channel>);
 
 impl GuardianHandle {
-    fn say(&self, word: &Word, tap: Option<&Tap>) {
+    /// Says a word: once more if the system had no memory for it.
+    fn say(&self, word: &Word, tap: Option<&Tap>) -> io::Result<()> {
         let fds: Vec<_> = tap.iter().map(|tap| tap.as_fd()).collect();
-        // Without a guardian there is no receiver.
-        let _ = self.0.say_with(word, &fds);
+        match self.0.say_with(word, &fds) {
+            Err(e) if matches!(e.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM)) => {
+                self.0.say_with(word, &fds)
+            }
+            said => said,
+        }
+    }
+
+    /// Says a word. Without a guardian there is no receiver, and nothing to be done about it.
+    fn tell(&self, word: &Word, tap: Option<&Tap>) {
+        let _ = self.say(word, tap);
     }
 
     /// The device of the port with this TAP has another index now.
     pub fn back(&self, tap: u32, device: u32) {
-        self.say(&Word::Back { tap, device }, None);
+        self.tell(&Word::Back { tap, device }, None);
     }
 
     /// A device is about to be taken.
     pub fn taken(&self, taken: &Taken, tap: &Tap) {
-        self.say(&Word::Taken(taken.clone()), Some(tap));
+        self.tell(&Word::Taken(taken.clone()), Some(tap));
     }
 
     /// The device in whose place this TAP was is returned.
     pub fn returned(&self, tap: u32) {
-        self.say(&Word::Returned(tap), None);
+        self.tell(&Word::Returned(tap), None);
     }
 
     /// Packets are processed, and the next beat comes within this time; zero ends the beats.
     pub fn beat(&self, patience: Duration) {
-        self.say(&Word::Beat(patience.as_millis().min(u32::MAX.into()) as u32), None);
+        self.tell(&Word::Beat(patience.as_millis().min(u32::MAX.into()) as u32), None);
     }
 }
 
