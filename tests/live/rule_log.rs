@@ -83,3 +83,15 @@ fn rules_of_the_kernel_are_noticed() {
     net.up("r0 r1 --allow-kernel-rules");
     assert!(!net.log().contains(said), "{}", net.log());
 }
+
+#[test]
+fn rules_that_ask_for_sockets_are_named() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    net.nft("table ip t { chain o { type filter hook output priority 0; meta skuid { 0, 5 } drop; meta skgid 7; }; }");
+    let said = "rule ip t o handle 3 (and 1 more) asks for the socket of a packet, which is not";
+    net.until("it is said", |net| net.log().contains(said));
+    // As the message says, and where the kernel would drop.
+    net.ok(&net.r, "ping -c 1 -W 5 198.18.0.2");
+    net.down();
+}

@@ -63,6 +63,15 @@ impl Image {
         }
     }
 
+    /// Rules that ask for the socket of a packet (`meta skuid`, `meta skgid`, `meta cgroup`,
+    /// `socket`).
+    pub fn rules_about_sockets(&self) -> impl Iterator<Item = RuleIndex> {
+        self.rules.iter().enumerate().filter_map(|(n, rule)| {
+            let ops = self.ops.get(rule.first as usize..rule.end as usize)?;
+            ops.iter().any(Op::asks_for_socket).then_some(RuleIndex(n as u32))
+        })
+    }
+
     /// Chain and handle of a rule.
     #[inline]
     pub fn rule_name(&self, rule: RuleIndex) -> Option<RuleName> {

@@ -8,9 +8,11 @@
 //! | [`update`] | steps from one generation to another |
 //! | `history` | the latest steps, for copies that follow |
 //! | `refused` | why a change is refused |
+//! | `sockets` | what is said of rules that ask for sockets |
 
 mod history;
 mod refused;
+mod sockets;
 pub(crate) mod update;
 
 use std::sync::mpsc::{Sender, channel};
@@ -99,11 +101,13 @@ pub(crate) struct Rules {
 type Succession = (Arc<Linked>, Arc<Linked>);
 
 /// Starts the thread that builds the lookups of long chains, which are walked until that is done,
-/// and that frees what was in force before: a large ruleset takes time.
+/// frees what was in force before, and says once which rules match nothing: a large ruleset takes
+/// time.
 fn begin_lookups() -> Sender<Succession> {
     let (sender, successions) = channel::<Succession>();
     let _ = std::thread::Builder::new().name("lookups".into()).spawn(move || {
         seccomp::enter(Thread::Lookups);
+        let mut told = false;
         while let Ok((mut linked, gone)) = successions.recv() {
             drop(gone);
             // Those that were overtaken need none.
@@ -112,6 +116,10 @@ fn begin_lookups() -> Sender<Succession> {
                 drop(gone);
             }
             linked.image.build_lookups();
+            if !told && let Some(notice) = sockets::notice(&linked.image) {
+                told = true;
+                log(notice);
+            }
         }
     });
     sender

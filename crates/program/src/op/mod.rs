@@ -204,6 +204,16 @@ pub struct HeaderLoad {
 }
 
 impl Op {
+    /// Whether it asks for the socket of a packet, or an operation in it does.
+    pub fn asks_for_socket(&self) -> bool {
+        match self {
+            Op::Meta { key: MetaKey::SkUid | MetaKey::SkGid | MetaKey::Cgroup, .. }
+            | Op::Socket { .. } => true,
+            Op::Extension(extension) => extension.operations().into_iter().any(Op::asks_for_socket),
+            _ => false,
+        }
+    }
+
     /// What it loads of a header, if it does that.
     pub fn header_load(&self) -> Option<HeaderLoad> {
         let load = |base, dst: &u8, len: &u8, offset: &u16| {
