@@ -3,13 +3,14 @@
 //! What ip(8) and bridge(8) say about a network with `-j`.
 
 use std::fmt::Write;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::{Map, Value};
 
 use super::ipsec;
+use crate::recognise::{Given, hinted};
 
 /// An object of a listing.
 pub type Object = Map<String, Value>;
@@ -98,7 +99,13 @@ impl Said {
                 "-" => std::io::stdin().read_to_string(&mut text).map(drop),
                 _ => std::fs::read_to_string(file).map(|read| text = read),
             };
-            read.map_err(|e| format!("{name}: {e}"))?;
+            read.map_err(|e| match e.kind() {
+                ErrorKind::InvalidData => {
+                    let message = format!("{name}: this is not what `ip -j` prints");
+                    hinted(&message, file, Given::Other)
+                }
+                _ => format!("{name}: {e}"),
+            })?;
             said.take(&name, &text, None)?;
         }
         if said.links.is_empty() {

@@ -97,7 +97,16 @@ const COMMANDS: &[(&str, i32, &[&str])] = &[
     ("draw --rules binary", 1, &["binary is no text"]),
     ("draw --rules lan.pcap", 1, &["lan.pcap is a capture"]),
     ("net save --remote missing", 1, &["Error: missing: No such file"]),
-    ("net save --remote binary", 1, &["Error: binary: stream did not contain valid UTF-8"]),
+    (
+        "net save --remote binary",
+        1,
+        &["Error: binary: this is not what `ip -j` prints", "note: binary is no text"],
+    ),
+    (
+        "net save --remote lan.pcap",
+        1,
+        &["note: lan.pcap is a capture: `--read DEV=lan.pcap` takes it"],
+    ),
 ];
 
 fn place(test: &str) -> TestDir {
