@@ -79,10 +79,10 @@ impl Conntrack {
         TupleLookup { tuple, hash, offset }
     }
 
-    /// Fetches the entry that a packet is likely to lead to, when its place in the hash table has
-    /// come.
+    /// Fetches the entry that a packet is likely to lead to, or what is asked if it begins a
+    /// connection, when its place in the hash table has come.
     #[inline]
     pub fn prefetch_sought(&self, lookup: &TupleLookup) {
-        self.prefetch_candidate(lookup.hash);
+        self.prefetch_candidate(&lookup.tuple, lookup.hash);
     }
 }

@@ -266,6 +266,10 @@ impl Conntrack {
                 self.index.prefetch(self.hasher.tuple(&e.original));
                 self.index.prefetch(self.hasher.tuple(&e.reply));
                 self.prefetch_directory([&e.original, &e.reply]);
+                if e.flags & flag::BY_SOURCE != 0 {
+                    self.sources.prefetch(&self.hasher, &e.original);
+                    self.store.prefetch_linked(e);
+                }
                 *slot = n;
             }
             for n in batch.into_iter().take_while(|n| *n != NONE) {

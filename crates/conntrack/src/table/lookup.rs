@@ -29,15 +29,28 @@ impl Conntrack {
         self.index.prefetch(hash);
     }
 
-    /// Fetches the entry that a search for this hash is likely to find, when what it looks at first
-    /// has come.
+    /// Fetches the entry that a search for this tuple and its hash is likely to find, when what it
+    /// looks at first has come; without one, what source translation asks about a connection that
+    /// begins.
     #[inline]
-    pub(crate) fn prefetch_candidate(&self, hash: u64) {
+    pub(crate) fn prefetch_candidate(&self, tuple: &Tuple, hash: u64) {
         if let Some((n, direction)) = self.index.candidate(hash) {
             // What is translated leaves as the other direction says.
             let both = direction == Direction::Reply || !self.sources.is_empty();
             self.store.prefetch(n, both);
             self.prefetch_memo(n);
+        } else if !self.sources.is_empty() {
+            self.prefetch_translation(tuple);
+        }
+    }
+
+    /// Fetches what is asked about a connection that begins with this tuple and is translated as
+    /// the last one was.
+    #[inline(never)]
+    fn prefetch_translation(&self, tuple: &Tuple) {
+        self.prefetch_source(tuple);
+        if let Some(reply) = self.sources.likely_reply(tuple) {
+            self.prefetch(&reply);
         }
     }
 
@@ -65,6 +78,21 @@ impl Conntrack {
         // was entered last, which is that of replies.
         let alike = tuple.src == tuple.dst && store[n].reply == *tuple;
         Some((n, if alike { Direction::Reply } else { dir }))
+    }
+
+    /// Asks the processor to fetch what [`Conntrack::is_taken`] looks at first.
+    pub fn prefetch(&self, tuple: &Tuple) {
+        self.prefetch_bucket(self.hasher.tuple(tuple));
+    }
+
+    /// Whether some connection has this tuple in all likelihood, without a look at it, which is
+    /// asked for.
+    pub fn is_likely_taken(&self, tuple: &Tuple) -> bool {
+        let found = self.index.candidate(self.hasher.tuple(tuple));
+        if let Some((n, direction)) = found {
+            self.store.prefetch(n, direction == Direction::Reply);
+        }
+        found.is_some()
     }
 
     /// Whether some other connection than `except` has this tuple in either direction

@@ -3,11 +3,14 @@
 //! Connections by the source of their original direction, for NAT: a client that has a mapping gets
 //! it again.
 
+use penstock_wire::cache::prefetch;
+
 use super::Conntrack;
 use super::entry::{NONE, flag};
 use super::hash::Hasher;
 use super::store::Store;
 use crate::Tuple;
+use crate::tuple::IPV6;
 
 /// Connections of one source that are looked at: one source can open any number of them.
 const CHAIN: usize = 64;
@@ -16,6 +19,8 @@ const CHAIN: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     heads: Vec<u32>,
+    /// What the source of the last one of IPv4 and of IPv6 was translated to.
+    translated: [Option<[u8; 16]>; 2],
 }
 
 impl Sources {
@@ -29,11 +34,30 @@ impl Sources {
         (hasher.source(tuple) >> 32) as usize & (self.heads.len() - 1)
     }
 
+    /// Asks the processor to fetch the head of a tuple's list.
+    #[inline]
+    pub(crate) fn prefetch(&self, hasher: &Hasher, tuple: &Tuple) {
+        if !self.is_empty() {
+            prefetch(&self.heads[self.bucket(hasher, tuple)]);
+        }
+    }
+
+    /// The reply tuple of a connection that is translated to the address that the last one was, and
+    /// keeps its port.
+    pub(crate) fn likely_reply(&self, original: &Tuple) -> Option<Tuple> {
+        let dst = self.translated[usize::from(original.l3 == IPV6)]?;
+        Some(Tuple { dst, ..original.invert()? })
+    }
+
     fn insert(&mut self, store: &mut Store, hasher: &Hasher, n: u32, room: usize) {
         if self.heads.is_empty() {
             self.heads = vec![NONE; room.next_power_of_two().clamp(1 << 10, 1 << 22)];
         }
-        let bucket = self.bucket(hasher, &store[n].original);
+        let (original, reply) = (&store[n].original, &store[n].reply);
+        if reply.dst != original.src {
+            self.translated[usize::from(original.l3 == IPV6)] = Some(reply.dst);
+        }
+        let bucket = self.bucket(hasher, original);
         let head = std::mem::replace(&mut self.heads[bucket], n);
         let e = &mut store[n];
         e.source_next = head;
@@ -77,6 +101,11 @@ impl Conntrack {
             let room = self.settings.max() as usize;
             self.sources.insert(&mut self.store, &self.hasher, n, room);
         }
+    }
+
+    /// Asks the processor to fetch what [`Conntrack::by_source`] looks at first.
+    pub fn prefetch_source(&self, original: &Tuple) {
+        self.sources.prefetch(&self.hasher, original);
     }
 
     /// The linked connections with an original direction that has the source (address, identifier,

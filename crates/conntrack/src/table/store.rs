@@ -146,6 +146,16 @@ impl Store {
         }
     }
 
+    /// Fetches the links of the entries before and after one in the list of its source.
+    #[inline]
+    pub fn prefetch_linked(&self, e: &Entry) {
+        for n in [e.source_prev, e.source_next] {
+            if let Some(e) = self.entries.get(n as usize) {
+                penstock_wire::cache::prefetch(&e.reply);
+            }
+        }
+    }
+
     // ---- lists outside of the wheel ----
 
     fn waiting(&mut self, which: Waiting) -> (&mut List, u16) {
@@ -316,6 +326,9 @@ impl Store {
                     *budget -= 1;
                     let n = self.slots[slot];
                     self.unlink(n);
+                    if let Some(next) = self.entries.get(self.slots[slot] as usize) {
+                        penstock_wire::cache::prefetch(next);
+                    }
                     if self[n].expires <= now {
                         return Some(n);
                     }
