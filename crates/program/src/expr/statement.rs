@@ -76,6 +76,15 @@ impl From<&SetStatement> for Expr {
 }
 
 impl Expr {
+    /// Whether another statement is of the same kind, whatever its values are: the kernel has one
+    /// kind for limits of packets and one for those of bytes (`ops` of `struct nft_expr`).
+    pub fn is_of_kind(&self, other: &Expr) -> bool {
+        match (self, other) {
+            (Expr::Limit(a), Expr::Limit(b)) => a.kind == b.kind,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
     /// The expression with the present values of its state, at time `now` (ns).
     pub fn snapshot(&self, state: &State, now: u64) -> Expr {
         self.with(now, |_| state.words())

@@ -391,7 +391,7 @@ pub(super) fn checked_statements(
     if exprs.len() > STATEMENTS_MAX {
         return Err(Errno::E2big);
     }
-    let alike = |(a, b): (&Expr, &Expr)| std::mem::discriminant(a) == std::mem::discriminant(b);
+    let alike = |(a, b): (&Expr, &Expr)| a.is_of_kind(b);
     let templates = &set.exprs;
     if !exprs.iter().all(|e| e.as_statement().is_some())
         || !templates.is_empty()

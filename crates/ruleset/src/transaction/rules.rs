@@ -323,8 +323,7 @@ impl OpenTable<'_> {
                 match set.exprs.get(n) {
                     None if set.exprs.is_empty() => {}
                     None => return Err(Errno::Einval),
-                    Some(wanted)
-                        if std::mem::discriminant(wanted) == std::mem::discriminant(statement) => {}
+                    Some(wanted) if wanted.is_of_kind(statement) => {}
                     Some(_) => return Err(Errno::Eopnotsupp),
                 }
             }

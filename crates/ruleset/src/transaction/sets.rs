@@ -183,7 +183,6 @@ pub(crate) fn checked_set(new: &NewSet, family: Family) -> Result<(), Errno> {
 /// `nft_set_is_same`.
 fn is_same(old: &Set, new: &NewSet) -> bool {
     let (a, b) = (&old.description, &new.description);
-    let alike = |(a, b): (&Expr, &Expr)| std::mem::discriminant(a) == std::mem::discriminant(b);
     old.key_type == new.key_type
         && old.data_type == new.data_type
         && old.data == new.data
@@ -192,5 +191,5 @@ fn is_same(old: &Set, new: &NewSet) -> bool {
         && (a.interval, a.timeout, a.dynamic, a.constant)
             == (b.interval, b.timeout, b.dynamic, b.constant)
         && old.exprs.len() == new.exprs.len()
-        && old.exprs.iter().zip(&new.exprs).all(alike)
+        && old.exprs.iter().zip(&new.exprs).all(|(a, b)| a.is_of_kind(b))
 }
