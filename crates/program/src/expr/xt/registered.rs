@@ -263,3 +263,10 @@ pub(super) fn find(
 pub fn revisions(target: bool, name: &str, family: Family) -> impl Iterator<Item = u32> {
     named(target, name, family).flat_map(|row| row.revisions.iter().copied())
 }
+
+/// Names of those that one of the families has.
+#[cfg(test)]
+pub(super) fn names(target: bool, families: &[Family]) -> impl Iterator<Item = &'static str> {
+    let all = if target { TARGETS } else { MATCHES };
+    all.iter().filter(|row| families.iter().any(|f| row.of.has(*f))).map(|row| row.name)
+}

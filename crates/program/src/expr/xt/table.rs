@@ -216,3 +216,55 @@ pub const ARP: &[Row] = &[
     target("MARK", 2..=2, 8, change::mark),
     target("mangle", 0..=0, 48, frame::mangle),
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::expr::xt::registered;
+
+    /// Rows of a table in `docs/clients.md`: the first of them begins with a word.
+    fn rows(first: &str) -> String {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/clients.md");
+        let page = std::fs::read_to_string(page).expect("the page about clients");
+        let (_, rows) = page.split_once(first).expect(first);
+        rows.split_once("\n\n").map_or(rows, |(rows, _)| rows).to_owned()
+    }
+
+    /// Names that commas and cells keep apart, without what stands in brackets.
+    fn names(cells: &str) -> BTreeSet<String> {
+        let mut depth = 0;
+        let outside = |c: &char| {
+            depth += i32::from(*c == '(') - i32::from(*c == ')');
+            depth == 0 && *c != ')'
+        };
+        let cells: String = cells.chars().filter(outside).collect();
+        cells.split([',', '|']).map(|n| n.trim().to_owned()).filter(|n| !n.is_empty()).collect()
+    }
+
+    #[test]
+    fn the_documented_extensions_are_those_that_run_and_those_that_do_not() {
+        let kept = rows("| kept, listed and saved, but not run |");
+        let mut not_run: BTreeSet<&str> = kept
+            .lines()
+            .skip(2)
+            .flat_map(|row| {
+                let (name, _) = row[1..].split_once('|').unwrap_or_default();
+                name.split(',').map(|name| name.trim().trim_matches('`'))
+            })
+            .collect();
+        // A part of one that runs.
+        assert!(not_run.remove("osf --log"));
+        for (row, is_target) in [("| matches |", false), ("| targets |", true)] {
+            let of_kind = [ALL, IPV4, IPV6].into_iter().flatten().filter(|r| r.target == is_target);
+            let run: BTreeSet<_> = of_kind.map(|row| row.name.to_owned()).collect();
+            let documented = rows(row);
+            assert_eq!(names(documented.lines().next().unwrap_or_default()), run, "{row}");
+            for name in registered::names(is_target, &[Family::Ip, Family::Ip6]) {
+                assert!(run.contains(name) || not_run.remove(name), "{name} is not documented");
+            }
+        }
+        assert!(not_run.is_empty(), "{not_run:?} run, or are none of the kernel's");
+    }
+}
