@@ -78,18 +78,6 @@ impl Flows for Candidate<'_> {
     fn has_master(&self) -> bool {
         self.table.connection_at(self.n).is_some_and(|c| c.master().is_some())
     }
-
-    fn prefetch(&self, reply: &Tuple) {
-        self.table.prefetch(&self.zones(reply)[0]);
-    }
-
-    fn prefetch_source(&self, original: &Tuple) {
-        self.table.prefetch_source(original);
-    }
-
-    fn is_likely_taken(&self, reply: &Tuple) -> bool {
-        self.table.is_likely_taken(&self.zones(reply)[0])
-    }
 }
 
 /// Protocols for which two connections may clash and be one after all (`allow_clash`).

@@ -53,17 +53,6 @@ pub trait Flows {
 
     /// Whether the connection was expected by another: only then may GRE keys change.
     fn has_master(&self) -> bool;
-
-    /// Asks the processor to fetch what [`Flows::is_taken`] looks at first for this tuple.
-    fn prefetch(&self, _reply: &Tuple) {}
-
-    /// Asks the processor to fetch what [`Flows::same_source`] looks at first for this tuple.
-    fn prefetch_source(&self, _original: &Tuple) {}
-
-    /// Whether [`Flows::is_taken`] will say yes in all likelihood, by what was fetched before.
-    fn is_likely_taken(&self, _reply: &Tuple) -> bool {
-        false
-    }
 }
 
 /// The tuple of replies; a message type without replies is its own inverse.
@@ -82,34 +71,22 @@ pub fn unique_tuple(
     random: &mut Random,
 ) -> Tuple {
     let keep = range.flags & PROTO_RANDOM_ALL == 0;
-    let mut t = *original;
-    address(&mut t, range, manip);
-    // What follows reads from places far apart: they are fetched together.
-    if keep {
-        flows.prefetch(&inverse(&t));
-    }
     if manip == Manip::Source && keep {
         if range.has_source(original) {
             if !flows.is_taken_as_it_is(&inverse(original)) {
                 return *original;
             }
-        } else {
-            flows.prefetch_source(original);
-            if let Some(found) = as_the_same_source(original, range, flows)
-                && !flows.is_taken(&inverse(&found))
-            {
-                return found;
-            }
+        } else if let Some(found) = as_the_same_source(original, range, flows)
+            && !flows.is_taken(&inverse(&found))
+        {
+            return found;
         }
     }
-    let mut search = None;
+    let mut t = *original;
+    address(&mut t, range, manip);
     if keep {
         if range.flags & PROTO_SPECIFIED == 0 {
-            let reply = inverse(&t);
-            if flows.is_likely_taken(&reply) {
-                search = Search::begin(&t, range, manip, flows, random);
-            }
-            if !flows.is_taken(&reply) {
+            if !flows.is_taken(&inverse(&t)) {
                 return t;
             }
         } else if range.flags & PROTO_OFFSET == 0
@@ -119,9 +96,7 @@ pub fn unique_tuple(
             return t;
         }
     }
-    if let Some(search) = search.or_else(|| Search::begin(&t, range, manip, flows, random)) {
-        search.run(&mut t, flows, random);
-    }
+    identifier(&mut t, range, manip, flows, random);
     t
 }
 
@@ -219,70 +194,43 @@ fn choices(t: &Tuple, range: &Range, manip: Manip, has_master: bool) -> Option<(
     }
 }
 
-/// A search for a free port (`nf_nat_l4proto_unique_tuple()`).
-struct Search {
-    /// The first value that may be, and how many.
-    first: u16,
-    count: u32,
-    /// Whether it is the source's part of the tuple that changes.
-    by_source: bool,
-    /// Which of the values is next.
-    offset: u16,
-}
-
-impl Search {
-    /// Decides where it begins, and has that fetched. `None` if the identifier is to stay.
-    fn begin(
-        t: &Tuple,
-        range: &Range,
-        manip: Manip,
-        flows: &impl Flows,
-        random: &mut Random,
-    ) -> Option<Search> {
-        let (first, count) = choices(t, range, manip, flows.has_master())?;
-        let icmp = matches!(t.protocol, protocol::ICMP | protocol::ICMPV6);
-        let by_source = icmp || manip == Manip::Source;
-        let present = if by_source { t.src_id } else { t.dst_id };
-        let offset = if range.flags & PROTO_OFFSET != 0 {
-            present.wrapping_sub(range.base_id)
-        } else if range.flags & PROTO_RANDOM_ALL != 0 || manip == Manip::Source {
-            random.u16()
-        } else {
-            0
-        };
-        let search = Search { first, count, by_source, offset };
-        let mut t = *t;
-        search.put(&mut t);
-        flows.prefetch(&inverse(&t));
-        Some(search)
-    }
-
-    /// Puts the value that is next into the tuple.
-    fn put(&self, t: &mut Tuple) {
-        let id = self.first.wrapping_add((u32::from(self.offset) % self.count) as u16);
-        *(if self.by_source { &mut t.src_id } else { &mut t.dst_id }) = id;
-    }
-
-    /// Puts a free value into the tuple, or one that is not if too many are taken.
-    fn run(mut self, t: &mut Tuple, flows: &mut impl Flows, random: &mut Random) {
-        let mut attempts = self.count.min(ATTEMPTS);
-        loop {
-            for i in 0..attempts {
-                self.put(t);
-                let reply = inverse(t);
-                let harder = attempts - i <= HARDER && t.protocol == protocol::TCP;
-                let taken = if harder { flows.make_room(&reply) } else { flows.is_taken(&reply) };
-                if !taken {
-                    return;
-                }
-                self.offset = self.offset.wrapping_add(1);
-            }
-            if attempts >= self.count || attempts < SHORTEST {
+/// Searches a free port (`nf_nat_l4proto_unique_tuple()`).
+fn identifier(
+    t: &mut Tuple,
+    range: &Range,
+    manip: Manip,
+    flows: &mut impl Flows,
+    random: &mut Random,
+) {
+    let Some((first, count)) = choices(t, range, manip, flows.has_master()) else { return };
+    let icmp = matches!(t.protocol, protocol::ICMP | protocol::ICMPV6);
+    let by_source = icmp || manip == Manip::Source;
+    let present = if by_source { t.src_id } else { t.dst_id };
+    let mut offset = if range.flags & PROTO_OFFSET != 0 {
+        present.wrapping_sub(range.base_id)
+    } else if range.flags & PROTO_RANDOM_ALL != 0 || manip == Manip::Source {
+        random.u16()
+    } else {
+        0
+    };
+    let mut attempts = count.min(ATTEMPTS);
+    loop {
+        for i in 0..attempts {
+            let id = first.wrapping_add((u32::from(offset) % count) as u16);
+            *(if by_source { &mut t.src_id } else { &mut t.dst_id }) = id;
+            let reply = inverse(t);
+            let harder = attempts - i <= HARDER && t.protocol == protocol::TCP;
+            let taken = if harder { flows.make_room(&reply) } else { flows.is_taken(&reply) };
+            if !taken {
                 return;
             }
-            attempts /= 2;
-            self.offset = random.u16();
+            offset = offset.wrapping_add(1);
         }
+        if attempts >= count || attempts < SHORTEST {
+            return;
+        }
+        attempts /= 2;
+        offset = random.u16();
     }
 }
 

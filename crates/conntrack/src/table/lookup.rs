@@ -48,9 +48,9 @@ impl Conntrack {
     /// the last one was.
     #[inline(never)]
     fn prefetch_translation(&self, tuple: &Tuple) {
-        self.prefetch_source(tuple);
+        self.sources.prefetch(&self.hasher, tuple);
         if let Some(reply) = self.sources.likely_reply(tuple) {
-            self.prefetch(&reply);
+            self.prefetch_bucket(self.hash(&reply));
         }
     }
 
@@ -78,21 +78,6 @@ impl Conntrack {
         // was entered last, which is that of replies.
         let alike = tuple.src == tuple.dst && store[n].reply == *tuple;
         Some((n, if alike { Direction::Reply } else { dir }))
-    }
-
-    /// Asks the processor to fetch what [`Conntrack::is_taken`] looks at first.
-    pub fn prefetch(&self, tuple: &Tuple) {
-        self.prefetch_bucket(self.hasher.tuple(tuple));
-    }
-
-    /// Whether some connection has this tuple in all likelihood, without a look at it, which is
-    /// asked for.
-    pub fn is_likely_taken(&self, tuple: &Tuple) -> bool {
-        let found = self.index.candidate(self.hasher.tuple(tuple));
-        if let Some((n, direction)) = found {
-            self.store.prefetch(n, direction == Direction::Reply);
-        }
-        found.is_some()
     }
 
     /// Whether some other connection than `except` has this tuple in either direction

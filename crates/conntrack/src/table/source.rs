@@ -103,11 +103,6 @@ impl Conntrack {
         }
     }
 
-    /// Asks the processor to fetch what [`Conntrack::by_source`] looks at first.
-    pub fn prefetch_source(&self, original: &Tuple) {
-        self.sources.prefetch(&self.hasher, original);
-    }
-
     /// The linked connections with an original direction that has the source (address, identifier,
     /// zone) and protocol of `tuple`, the latest first; no more than the latest 64 with near hashes
     /// are looked at.
