@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use penstock_program::State;
-use penstock_program::image::{ChainIndex, Image, LinkedRule, LinkedValue, Stateful};
+use penstock_program::image::{ChainIndex, Image, LinkedValue, Stateful};
 use penstock_program::interp::JUMP_STACK;
 use penstock_program::op::{Effect, Info, Op, Parts};
 use penstock_sets::{ElementRef, Set};
@@ -54,11 +54,6 @@ pub(crate) struct Analysis<'a> {
     pub(crate) callers: HashMap<ChainIndex, u32>,
 }
 
-/// Operations of a rule.
-pub(crate) fn ops<'a>(image: &'a Image, rule: &LinkedRule) -> &'a [Op] {
-    image.ops.get(rule.first as usize..rule.end as usize).unwrap_or(&[])
-}
-
 /// Rules of a chain.
 pub(crate) fn rules(image: &Image, chain: ChainIndex) -> std::ops::Range<u32> {
     let end = image.rules.len() as u32;
@@ -96,7 +91,7 @@ impl<'a> Analysis<'a> {
         for rule in &self.image.rules[range(rules(self.image, chain))] {
             all.weight = all.weight.saturating_add(1);
             let mut written = 0;
-            for op in ops(self.image, rule) {
+            for op in self.image.ops_of(rule) {
                 let info = op.info();
                 all.sound &= info.reads & !written == 0 && info.stays_in_registers;
                 written |= info.writes;

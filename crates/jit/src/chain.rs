@@ -18,7 +18,7 @@ use penstock_program::op::{Effect, Load, Op};
 use penstock_program::{Family, Outcome};
 
 use crate::CompileError;
-use crate::analysis::{Analysis, ops, rules};
+use crate::analysis::{Analysis, rules};
 use crate::asm::{Block, Function, Is, Value, Width};
 use crate::filter;
 use crate::host::ResumeAt;
@@ -258,8 +258,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     }
 
     fn ops(&self, rule: u32) -> &'i [Op] {
-        let image = self.program.image;
-        image.rules.get(rule as usize).map_or(&[], |linked| ops(image, linked))
+        self.program.image.ops_at(RuleIndex(rule))
     }
 
     /// Whether a rule may change what rules after it would load.

@@ -43,6 +43,18 @@ impl Image {
         self.rules.get(chain.first as usize..chain.end as usize).unwrap_or(&[])
     }
 
+    /// The operations of a rule.
+    #[inline]
+    pub fn ops_of(&self, rule: &LinkedRule) -> &[Op] {
+        self.ops.get(rule.range()).unwrap_or(&[])
+    }
+
+    /// The operations of a rule; none if there is no such rule.
+    #[inline]
+    pub fn ops_at(&self, rule: RuleIndex) -> &[Op] {
+        self.rules.get(rule.0 as usize).map_or(&[], |rule| self.ops_of(rule))
+    }
+
     /// Builds the lookups of long chains that are not there yet. It takes some time, and may be
     /// done while packets run through the image: they walk until a lookup is there.
     pub fn build_lookups(&self) {
@@ -67,8 +79,8 @@ impl Image {
     /// `socket`).
     pub fn rules_about_sockets(&self) -> impl Iterator<Item = RuleIndex> {
         self.rules.iter().enumerate().filter_map(|(n, rule)| {
-            let ops = self.ops.get(rule.first as usize..rule.end as usize)?;
-            ops.iter().any(Op::asks_for_socket).then_some(RuleIndex(n as u32))
+            let asks = self.ops_of(rule).iter().any(Op::asks_for_socket);
+            asks.then_some(RuleIndex(n as u32))
         })
     }
 

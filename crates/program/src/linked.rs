@@ -3,6 +3,7 @@
 //! What the operations of an [`Image`](crate::Image) refer to: chains and rules by number,
 //! verdicts, sets and objects. [`image`](crate::image) exports it to other crates.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use penstock_sets::Set;
@@ -34,6 +35,14 @@ pub struct LinkedRule {
     pub first: u32,
     /// One past the last of its operations.
     pub end: u32,
+}
+
+impl LinkedRule {
+    /// Its operations among all of the image.
+    #[inline]
+    pub fn range(&self) -> Range<usize> {
+        self.first as usize..self.end as usize
+    }
 }
 
 /// A verdict with its chain resolved.

@@ -10,7 +10,6 @@ use penstock_program::op::Op;
 use penstock_wire::ethernet;
 
 use super::frame::*;
-use super::plan::ops;
 use super::words::Words;
 use super::{Compiler, Entry, NotOffloadable};
 use penstock_bpf::asm::{Cond, Label, Reg::*, Width};
@@ -152,13 +151,13 @@ impl Compiler<'_> {
         while let Some(first) = rules.next() {
             // Rules that begin alike are looked at together: what they share is done once, and
             // where it breaks, all of them do.
-            let second = rules.peek().map_or(&[][..], |second| ops(image, *second));
-            let shared = shared(ops(image, first), second);
+            let second = rules.peek().map_or(&[][..], |second| image.ops_at(*second));
+            let shared = shared(image.ops_at(first), second);
             let after = self.asm.label();
             let mut common = Rule { block, next: after, words: Words::new(), granted: 0 };
             if shared > 0 {
                 common.next = self.asm.label();
-                for op in ops(image, first).iter().take(shared) {
+                for op in image.ops_at(first).iter().take(shared) {
                     self.op(op, &mut common)
                         .map_err(|reason| NotOffloadable::rule(image, first, reason))?;
                 }
@@ -169,12 +168,12 @@ impl Compiler<'_> {
                 self.asm.jump(after);
                 self.asm.bind(there);
             }
-            let prefix = ops(image, first).get(..shared).unwrap_or_default();
+            let prefix = image.ops_at(first).get(..shared).unwrap_or_default();
             let mut index = first;
             loop {
                 self.rule(index, shared, &common)?;
                 let alike = |next: &RuleIndex| {
-                    shared > 0 && self::shared(prefix, ops(image, *next)) == shared
+                    shared > 0 && self::shared(prefix, image.ops_at(*next)) == shared
                 };
                 match rules.next_if(alike) {
                     Some(next) => index = next,
@@ -192,7 +191,7 @@ impl Compiler<'_> {
         let image = self.job.image;
         let next = self.asm.label();
         let mut rule = Rule { next, ..*common };
-        for op in ops(image, index).iter().skip(done) {
+        for op in image.ops_at(index).iter().skip(done) {
             self.op(op, &mut rule).map_err(|reason| NotOffloadable::rule(image, index, reason))?;
         }
         self.asm.bind(next);

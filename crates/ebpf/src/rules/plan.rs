@@ -87,7 +87,7 @@ impl Survey<'_> {
         for rule in rules.map(RuleIndex) {
             let refuse = |reason: String| NotOffloadable::rule(image, rule, reason);
             let mut written = 0_u16;
-            for op in ops(image, rule) {
+            for op in image.ops_at(rule) {
                 let info = op.info();
                 if info.reads & !written != 0 {
                     return Err(refuse("a register is read that the rule has not written".into()));
@@ -257,10 +257,4 @@ fn lookup(set: &Set<LinkedValue>, load: Load) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// Operations of a rule.
-pub(super) fn ops(image: &Image, rule: RuleIndex) -> &[Op] {
-    let Some(rule) = image.rules.get(rule.0 as usize) else { return &[] };
-    image.ops.get(rule.first as usize..rule.end as usize).unwrap_or(&[])
 }

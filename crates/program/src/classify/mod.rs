@@ -70,7 +70,7 @@ impl Lookup {
     /// For the rules of a chain, with their operations in `ops`. `None` if it would not pay: fewer
     /// than `least` rules have a condition that can be looked up.
     pub fn new(rules: &[LinkedRule], ops: &[Op], least: usize) -> Option<Lookup> {
-        let ops = |r: &LinkedRule| ops.get(r.first as usize..r.end as usize).unwrap_or(&[]);
+        let ops = |rule: &LinkedRule| ops.get(rule.range()).unwrap_or(&[]);
         let conditions: Vec<Conditions> = rules.iter().map(|r| conditions(ops(r))).collect();
         let fields = Fields::new(&conditions);
         let mut builder = Builder::new(&fields.widths());

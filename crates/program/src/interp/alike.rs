@@ -108,7 +108,7 @@ fn run_rule<E: Env>(
     counted: &mut impl FnMut(&Arc<State>) -> Result<(), Unlike>,
 ) -> Result<LinkedVerdict, Unlike> {
     let v6 = packet.meta.protocol == ethernet::IPV6;
-    for op in image.ops.get(rule.first as usize..rule.end as usize).unwrap_or(&[]) {
+    for op in image.ops_of(rule) {
         if let Some(counter) = op.counter() {
             counted(counter)?;
             continue;
