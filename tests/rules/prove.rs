@@ -33,7 +33,7 @@ fn commands_of_the_page_print_what_stands_there() {
         assert_eq!(printed.trim_end(), expected.trim_end(), "{command}");
         commands += 1;
     }
-    assert_eq!(commands, 4, "commands on the page");
+    assert_eq!(commands, 5, "commands on the page");
 }
 
 #[test]
@@ -52,6 +52,16 @@ fn exit_statuses_say_what_was_found() {
         ("penstock prove --rules refactored.nft claims", 0),
         ("penstock prove --rules new.nft claims", 1),
         ("penstock prove --rules new.nft old.nft", 2),
+        ("penstock ask --rules new.nft", 0),
+        ("penstock ask --rules new.nft iifname wan ct state new tcp dport 22", 1),
+        ("penstock ask --rules new.nft ct state new ct direction reply", 1),
+        ("penstock ask --rules new.nft ct mark 3", 0),
+        ("penstock ask --rules new.nft fib saddr oif missing ct state new", 0),
+        ("penstock ask --rules new.nft --json oifname lan", 0),
+        ("penstock ask --rules new.nft tcp dport 22 accept", 2),
+        ("penstock ask --rules new.nft tcp dport 22 counter } chain c { tcp dport 23", 2),
+        ("penstock ask --rules new.nft limit rate 1/second", 2),
+        ("penstock ask --rules missing.nft", 2),
     ] {
         let (printed, found) = run(line);
         assert_eq!(found, status, "{line}\n{printed}");

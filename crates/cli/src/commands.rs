@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    bench, bpf, capture, check, completion, confirm, diff, down, draw, exec, monitor, net, nft,
-    port, prove, run, show, table, test, top, trace, translate, up, web,
+    ask, bench, bpf, capture, check, completion, confirm, diff, down, draw, exec, monitor, net,
+    nft, port, prove, run, show, table, test, top, trace, translate, up, web,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 26] = [
+pub const COMMANDS: [Command; 27] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -60,6 +60,13 @@ pub const COMMANDS: [Command; 26] = [
         sections: &prove::SECTIONS,
         operands: Values::Files,
         main: |args| prove::main(args),
+    },
+    Command {
+        name: "ask",
+        about: "show what becomes of all packets that matches are about",
+        sections: &ask::SECTIONS,
+        operands: Values::Any,
+        main: |args| ask::main(args),
     },
     Command {
         name: "draw",
@@ -268,6 +275,7 @@ mod tests {
             ("test", include_str!("../../../man/penstock-test.1")),
             ("diff", include_str!("../../../man/penstock-diff.1")),
             ("prove", include_str!("../../../man/penstock-prove.1")),
+            ("ask", include_str!("../../../man/penstock-ask.1")),
         ] {
             let command = COMMANDS.iter().find(|c| c.name == name).expect(name);
             pages.push((name, text, command.options().collect()));

@@ -5,23 +5,21 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::out;
-use penstock_io::{CaptureWriter, LinkType};
 use penstock_program::image::RuleIndex;
-use penstock_symbolic::{
-    Class, Decider, Difference, Example, Failure, Program, Side, check, diff, parts,
-};
+use penstock_symbolic::{Difference, Program, Side, diff};
 use serde_json::{Value as Json, json};
 
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::setup::sentence;
 use crate::symbolic::hooks::{Station, stations};
 use crate::symbolic::load::{Devices, Loaded};
+use crate::symbolic::told::Told;
 use crate::symbolic::words::Words;
 use crate::symbolic::{self, Settings};
 
@@ -34,9 +32,6 @@ const OPTIONS: &[Opt] = &[
         .takes("DIR", Values::Directories),
     flag('h', "help", "print this text"),
 ];
-
-/// Pairs of rules that are printed of a class.
-const DECIDERS: usize = 3;
 
 fn usage() -> String {
     format!(
@@ -145,7 +140,7 @@ impl Sides {
         let found = diff(station.place, &mut before, &mut after, asked.settings.limits);
         let difference = found.map_err(|(side, failure)| {
             let side = if side == Side::Old { &*old } else { &*new };
-            failed(station, side, devices, &failure)
+            station.failed(side, devices, &failure)
         })?;
         if difference.classes.is_empty() {
             return Ok((None, None));
@@ -154,7 +149,7 @@ impl Sides {
         let rule_name = |number: u32| {
             let of = |side: &Loaded, program: &Program<'_>| {
                 let at = program.numbers.iter().position(|known| *known == number)?;
-                Some(place(side, Some(RuleIndex(at as u32)), devices))
+                Some(side.rule_place(RuleIndex(at as u32), devices))
             };
             of(new, &after).or_else(|| of(old, &before)).unwrap_or_else(|| "a rule".to_owned())
         };
@@ -165,64 +160,24 @@ impl Sides {
         let mut all = Vec::new();
         for class in classes {
             *count += 1;
-            let example = verified(universe, class, &before, &after)?;
-            let name = format!("{}-{count}", station.name.replace(' ', "-"));
-            let written = match (&asked.write, &example) {
-                (Some(dir), Some(example)) => Some(write(dir, &name, example, now_of(new))?),
-                _ => None,
+            let told = Told::new(&words, class, &[(old, &before), (new, &after)], devices)?;
+            let written = match &asked.write {
+                Some(dir) => told.write(dir, &station.capture_name(*count))?,
+                None => None,
             };
-            let packets: Vec<String> = class.boxes.iter().map(|one| words.packets(one)).collect();
-            let deciders = |side: &Loaded, of: fn(&(Decider, Decider)) -> Decider| {
-                let mut names: Vec<String> = Vec::new();
-                for pair in &class.deciders {
-                    let decider = of(pair);
-                    let name = match decider.rule {
-                        Some(rule) => rule_text(side, rule, devices),
-                        None => {
-                            format!("policy of chain {}", side.chain_name(decider.base))
-                        }
-                    };
-                    if !names.contains(&name) {
-                        names.push(name);
-                    }
-                }
-                names
-            };
-            let (of_old, of_new) = (deciders(old, |pair| pair.0), deciders(new, |pair| pair.1));
-            let such =
-                words.example(&class.example, &parts(universe, &class.example), &class.depends);
-            let _ = write!(text, "\n{count}. {}\n", packets.join("\n   or "));
-            if class.more_boxes {
-                text.push_str("   or other packets like these\n");
+            let _ = write!(text, "\n{count}. {}", told.packets_text());
+            for (word, fate) in ["was", "now"].into_iter().zip(&told.fates) {
+                let _ = write!(text, "   {word}:     {}", fate.text("            "));
             }
-            for (word, fate, names) in [("was", &class.old, &of_old), ("now", &class.new, &of_new)]
-            {
-                let _ = writeln!(text, "   {word}:     {}", words.fate(fate));
-                for name in names.iter().take(DECIDERS) {
-                    let _ = writeln!(text, "            {name}");
-                }
-                if names.len() > DECIDERS {
-                    let _ = writeln!(text, "            and {} more", names.len() - DECIDERS);
-                }
-            }
-            match &example {
-                Some(_) => {
-                    let _ = writeln!(text, "   such as: {such}");
-                }
-                None => text.push_str("   (no example could be made)\n"),
-            }
+            text.push_str(&told.example_text());
             all.push(json!({
-                "packets": packets,
+                "packets": told.packets,
                 "complete": !class.more_boxes,
                 "share": class.share,
-                "was": { "fate": words.fate(&class.old), "by": of_old },
-                "now": { "fate": words.fate(&class.new), "by": of_new },
+                "was": told.fates[0].json(),
+                "now": told.fates[1].json(),
                 "depends": !class.depends.is_empty(),
-                "example": example.as_ref().map(|example| json!({
-                    "packet": such,
-                    "frame": hex(&example.frame()),
-                    "file": written,
-                })),
+                "example": told.example_json(written),
             }));
         }
         let json = json!({
@@ -232,90 +187,6 @@ impl Sides {
         });
         Ok((Some(text), Some(json)))
     }
-}
-
-fn now_of(side: &Loaded) -> u64 {
-    side.now
-}
-
-/// The example of a class, after the interpreter has said the same of it.
-fn verified<'u>(
-    universe: &'u penstock_symbolic::Universe,
-    class: &Class,
-    before: &Program<'_>,
-    after: &Program<'_>,
-) -> Result<Option<Example<'u>>, String> {
-    let Some(example) = Example::new(universe, &class.example) else { return Ok(None) };
-    let (old, new): (Vec<Decider>, Vec<Decider>) = class.deciders.iter().copied().unzip();
-    for (program, fate, deciders) in [(before, &class.old, old), (after, &class.new, new)] {
-        if let Err(wrong) = check(&example, program, fate, &deciders) {
-            debug_assert!(false, "{wrong}");
-            return Err(format!(
-                "Error: this is a bug: an example does not do what was found for its class: {wrong}"
-            ));
-        }
-    }
-    Ok(Some(example))
-}
-
-/// Place and text of a rule.
-pub fn rule_text(side: &Loaded, rule: RuleIndex, devices: &Devices) -> String {
-    match side.rule(rule, devices) {
-        Some(written) => {
-            let text = written.shown();
-            match &written.origin {
-                Some(origin) => format!("{origin}: {text}"),
-                None => {
-                    let name = side.linked.image.rule_name(rule);
-                    let chain = name.map_or_else(String::new, |name| side.chain_name(name.chain));
-                    format!("{chain}: {text}")
-                }
-            }
-        }
-        None => "a rule".to_owned(),
-    }
-}
-
-/// Where a rule is.
-fn place(side: &Loaded, rule: Option<RuleIndex>, devices: &Devices) -> String {
-    let written = rule.and_then(|rule| side.rule(rule, devices));
-    match written {
-        Some(written) => match &written.origin {
-            Some(origin) => origin.to_string(),
-            None => format!("`{}`", written.shown()),
-        },
-        None => "a rule".to_owned(),
-    }
-}
-
-/// What is printed of a ruleset that could not be evaluated.
-pub fn failed(station: &Station, side: &Loaded, devices: &Devices, failure: &Failure) -> String {
-    match failure {
-        Failure::NoMeaning { rule, reason } => {
-            let rule = rule_text(side, *rule, devices);
-            format!("Error: {}: {rule}\n       cannot be evaluated: {reason}", station.name)
-        }
-        Failure::Undecided { .. } => {
-            format!("Error: {}: {failure} (--memory, --timeout)", station.name)
-        }
-    }
-}
-
-/// Writes an example as a capture; the name of the file.
-fn write(dir: &Path, name: &str, example: &Example<'_>, now: u64) -> Result<String, String> {
-    let file = dir.join(format!("{name}.pcap"));
-    let link = if example.packet.has_link() { LinkType::Ethernet } else { LinkType::Raw };
-    CaptureWriter::create(&file, link)
-        .and_then(|mut writer| {
-            writer.write(now, &example.frame())?;
-            writer.finish()
-        })
-        .map_err(|e| format!("Error: {}: {e}", file.display()))?;
-    Ok(file.display().to_string())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

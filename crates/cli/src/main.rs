@@ -4,6 +4,7 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod ask;
 mod bench;
 mod bpf;
 mod capture;

@@ -10,20 +10,19 @@ use std::time::SystemTime;
 
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::{errln, out};
-use penstock_lang::session::{Options, Session};
-use penstock_lang::source::{NoFiles, Origin};
-use penstock_ruleset::Ruleset;
-use penstock_ruleset::link::Linked;
+use penstock_program::image::RuleIndex;
 use penstock_symbolic::{
-    Claim, Decider, Example, Fate, Outcome, Proof, Side, Unproved, check, diff, parts, prove,
+    Claim, Example, Fate, Program, Proof, Side, Unanswered, check, diff, parts, prove,
 };
 
-use crate::diff::{failed, rule_text};
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::recognise::{self, hinted};
 use crate::setup::sentence;
+use crate::symbolic::claims::{Kind, Line, claims};
 use crate::symbolic::hooks::{Station, stations};
 use crate::symbolic::load::{Devices, Loaded};
+use crate::symbolic::matches::Matches;
+use crate::symbolic::told::{Told, confirmed};
 use crate::symbolic::words::Words;
 use crate::symbolic::{self, Settings};
 
@@ -96,131 +95,6 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     symbolic::status(all(&asked))
 }
 
-/// What a line of the file claims.
-enum Kind {
-    /// Always or never an outcome, for packets that matches are about.
-    Outcome { always: bool, outcome: Outcome, matches: String },
-    /// The same as another ruleset.
-    Same(PathBuf),
-}
-
-struct Line {
-    number: usize,
-    text: String,
-    kind: Kind,
-}
-
-/// The claims of a file.
-fn claims(file: &Path) -> Result<Vec<Line>, String> {
-    let name = file.display();
-    let text = match file.as_os_str() == "-" {
-        true => std::io::read_to_string(std::io::stdin()),
-        false => std::fs::read_to_string(file),
-    };
-    let text = text.map_err(|e| format!("Error: {name}: {e}"))?;
-    let mut all = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = without_comment(line).trim();
-        if line.is_empty() {
-            continue;
-        }
-        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let wrong = |what: &str| format!("Error: {name}:{number}: {what}\n{line}");
-        let kind = match word {
-            "never" | "always" => {
-                let rest = rest.trim_start();
-                let (outcome, matches) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-                let outcome = match outcome {
-                    "accept" => Outcome::Accept,
-                    "drop" => Outcome::Drop,
-                    "reject" => Outcome::Reject,
-                    "queue" => Outcome::Queue,
-                    "leave" | "reach" => {
-                        return Err(wrong(
-                            "claims about the way through a network are not \
-                                          decided yet",
-                        ));
-                    }
-                    _ => return Err(wrong("expected accept, drop, reject or queue")),
-                };
-                let matches = matches.trim().to_owned();
-                Kind::Outcome { always: word == "always", outcome, matches }
-            }
-            "same" if !rest.trim().is_empty() => {
-                let dir = file.parent().unwrap_or(Path::new(""));
-                Kind::Same(dir.join(rest.trim()))
-            }
-            "reach" => {
-                return Err(wrong("claims about the way through a network are not decided yet"));
-            }
-            _ => return Err(wrong("a claim begins with never, always or same")),
-        };
-        all.push(Line { number, text: line.to_owned(), kind });
-    }
-    match all.is_empty() {
-        true => Err(format!("Error: {name}: there are no claims in it")),
-        false => Ok(all),
-    }
-}
-
-/// A line without the comment at its end; `#` in quotes is none.
-fn without_comment(line: &str) -> &str {
-    let mut quoted = false;
-    let end = line.char_indices().find(|(_, c)| {
-        quoted ^= *c == '"';
-        *c == '#' && !quoted
-    });
-    end.map_or(line, |(at, _)| &line[..at])
-}
-
-/// A claim's matches as a ruleset of one rule.
-fn compiled(
-    line: &Line,
-    matches: &str,
-    station: &Station,
-    file: &Path,
-    devices: &Devices,
-    now: u64,
-) -> Result<Loaded, String> {
-    let family = station.place.family.name();
-    let hook = station.name.split(' ').nth(1).unwrap_or("forward");
-    let hook = hook_word(station).unwrap_or(hook);
-    let device = match station.place.hook {
-        penstock_program::Hook::Ingress | penstock_program::Hook::Egress => " device \"claims\"",
-        _ => "",
-    };
-    let text = format!(
-        "table {family} claims {{\nchain claims {{\ntype filter hook {hook}{device} priority 0;\n\
-         {matches} accept\n}}\n}}\n"
-    );
-    let mut ruleset = Ruleset::default();
-    let origin = Origin::File { name: file.display().to_string(), from: None };
-    let options = Options { runnable_only: true, ..Options::default() };
-    let outcome = Session::new(options, &NoFiles, devices).run(origin, text, &mut ruleset, now);
-    if !outcome.ok {
-        // The lines of the ruleset are not those of the file.
-        let message = outcome.stderr.split_once("Error: ").map_or(&*outcome.stderr, |(_, m)| m);
-        return Err(format!("Error: {}:{}: {message}", file.display(), line.number));
-    }
-    let generation = ruleset.generation();
-    let linked = Linked::new(&generation)
-        .map_err(|e| format!("Error: {}:{}: {e}", file.display(), line.number))?;
-    Ok(Loaded { file: file.display().to_string(), generation, linked, now })
-}
-
-fn hook_word(station: &Station) -> Option<&'static str> {
-    use penstock_program::Hook::*;
-    Some(match station.place.hook {
-        Ingress => "ingress",
-        Prerouting => "prerouting",
-        Input => "input",
-        Forward => "forward",
-        Output => "output",
-        Postrouting => "postrouting",
-        Egress => "egress",
-    })
-}
-
 /// A claim that was decided: its line, and why it does not hold.
 struct Decided {
     number: usize,
@@ -236,31 +110,14 @@ fn all(asked: &Asked) -> Result<bool, String> {
     let lines =
         claims(&asked.claims).map_err(|e| hinted(&e, &asked.claims, recognise::Given::Other))?;
     let rules = Loaded::new(&asked.rules, &devices, now)?;
-    let found = stations(&[&rules], &asked.settings)?;
-    let [station] = &found[..] else {
-        let names: Vec<&str> = found.iter().map(|station| &*station.name).collect();
-        return Err(match names.is_empty() {
-            true => format!("Error: {}: there are no base chains", rules.file),
-            false => format!(
-                "Error: claims are about one hook: --hook or --chain says which of {}",
-                names.join(", ")
-            ),
-        });
-    };
-    let mut compiled_claims = Vec::new();
-    for line in &lines {
-        if let Kind::Outcome { matches, .. } = &line.kind {
-            let claim = compiled(line, matches, station, &asked.claims, &devices, now)?;
-            compiled_claims.push(claim);
-        }
-    }
-    let mut decided: Vec<Decided> = Vec::new();
-    let outcomes = decide(&lines, &compiled_claims, station, &rules, asked, &devices)?;
-    let mut outcomes = outcomes.into_iter();
+    let station = one_station(&rules, &asked.settings)?;
+    let judge = Judge { station: &station, rules: &rules, asked, devices: &devices, now };
+    let mut outcomes = judge.outcomes(&lines)?.into_iter();
+    let mut decided = Vec::new();
     for line in &lines {
         let wrong = match &line.kind {
             Kind::Outcome { .. } => outcomes.next().flatten(),
-            Kind::Same(file) => same(file, station, &rules, asked, &devices, now)?,
+            Kind::Same(file) => judge.same(file)?,
         };
         decided.push(Decided { number: line.number, text: line.text.clone(), wrong });
     }
@@ -281,119 +138,142 @@ fn all(asked: &Asked) -> Result<bool, String> {
     Ok(held)
 }
 
-/// Decides the claims about outcomes, in their order: why those that do not hold do not.
-fn decide(
-    lines: &[Line],
-    compiled: &[Loaded],
-    station: &Station,
-    rules: &Loaded,
-    asked: &Asked,
-    devices: &Devices,
-) -> Result<Vec<Option<String>>, String> {
-    let mut sets = HashMap::new();
-    let program = station.program(rules, &asked.settings, &mut sets);
-    let programs: Vec<_> = compiled
-        .iter()
-        .map(|claim| {
-            let whole = Settings { chain: None, hook: None, ..asked.settings.clone() };
-            let all = stations(&[claim], &whole)?;
-            let own = all.first().ok_or("Error: a claim without a chain")?;
-            Ok(own.program(claim, &whole, &mut HashMap::new()))
-        })
-        .collect::<Result<_, String>>()?;
-    let outcome_lines: Vec<&Line> =
-        lines.iter().filter(|line| matches!(line.kind, Kind::Outcome { .. })).collect();
-    let claims: Vec<Claim<'_>> = outcome_lines
-        .iter()
-        .zip(&programs)
-        .filter_map(|(line, matches)| match &line.kind {
-            Kind::Outcome { always, outcome, .. } => {
-                Some(Claim { matches, always: *always, outcome: *outcome })
-            }
-            Kind::Same(_) => None,
-        })
-        .collect();
-    if claims.is_empty() {
-        return Ok(Vec::new());
+/// The hook that claims are about.
+fn one_station(rules: &Loaded, settings: &Settings) -> Result<Station, String> {
+    let mut found = stations(&[rules], settings)?;
+    match (found.len(), found.pop()) {
+        (1, Some(station)) => Ok(station),
+        (_, None) => Err(format!("Error: {}: there are no base chains", rules.file)),
+        (_, Some(last)) => {
+            found.push(last);
+            let names: Vec<&str> = found.iter().map(|station| &*station.name).collect();
+            Err(format!(
+                "Error: claims are about one hook: --hook or --chain says which of {}",
+                names.join(", ")
+            ))
+        }
     }
-    let proofs = prove(station.place, &program, &claims, asked.settings.limits);
-    let proofs = proofs.map_err(|unproved| match unproved {
-        Unproved::Rules(failure) => failed(station, rules, devices, &failure),
-        Unproved::Claim(number, failure) => format!(
-            "Error: {}:{}: {failure}\n{}",
-            asked.claims.display(),
-            outcome_lines[number].number,
-            outcome_lines[number].text
-        ),
-    })?;
-    let rule_name =
-        |number: u32| rule_text(rules, penstock_program::image::RuleIndex(number), devices);
-    let listing = rules.listing(&rules.generation, devices);
-    let words = Words::new(listing, station.place, &proofs.universe, &rule_name);
-    let mut all = Vec::new();
-    for (line, proof) in outcome_lines.iter().zip(&proofs.proofs) {
-        let Proof::Refuted { example, end, decider } = proof else {
+}
+
+/// Decides claims about a ruleset.
+struct Judge<'a> {
+    station: &'a Station,
+    rules: &'a Loaded,
+    asked: &'a Asked,
+    devices: &'a Devices,
+    now: u64,
+}
+
+impl Judge<'_> {
+    /// Decides the claims about outcomes, in their order: why those that do not hold do not.
+    fn outcomes(&self, lines: &[Line]) -> Result<Vec<Option<String>>, String> {
+        let &Judge { station, rules, asked, devices, now } = self;
+        let file = asked.claims.display();
+        let mut outcome_lines = Vec::new();
+        let mut all = Vec::new();
+        for line in lines {
+            let Kind::Outcome { always, outcome, matches } = &line.kind else { continue };
+            let wrong = |e| format!("Error: {file}:{}: {e}\n{}", line.number, line.text);
+            outcome_lines.push((line, *always, *outcome));
+            all.push(Matches::new(matches, station, devices, now).map_err(wrong)?);
+        }
+        if all.is_empty() {
+            return Ok(Vec::new());
+        }
+        let programs: Result<Vec<Program<'_>>, String> =
+            all.iter().map(|one| one.program(&asked.settings)).collect();
+        let programs = programs?;
+        let claims: Vec<Claim<'_>> = outcome_lines
+            .iter()
+            .zip(&programs)
+            .map(|((_, always, outcome), matches)| Claim {
+                matches,
+                always: *always,
+                outcome: *outcome,
+            })
+            .collect();
+        let program = station.program(rules, &asked.settings, &mut HashMap::new());
+        let proofs = prove(station.place, &program, &claims, asked.settings.limits);
+        let proofs = proofs.map_err(|unanswered| match unanswered {
+            Unanswered::Rules(failure) => station.failed(rules, devices, &failure),
+            Unanswered::Match(number, failure) => {
+                let (line, ..) = outcome_lines[number];
+                format!("Error: {file}:{}: {failure}\n{}", line.number, line.text)
+            }
+        })?;
+        let rule_name = |number: u32| rules.rule_place(RuleIndex(number), devices);
+        let listing = rules.listing(&rules.generation, devices);
+        let words = Words::new(listing, station.place, &proofs.universe, &rule_name);
+        let mut refuted = Vec::new();
+        for ((line, ..), proof) in outcome_lines.iter().zip(&proofs.proofs) {
             if *proof == Proof::NothingMatches {
-                let file = asked.claims.display();
                 errln!("note: {file}:{}: no packet can match this", line.number);
             }
-            all.push(None);
-            continue;
-        };
+            refuted.push(self.refuted(&words, proof, &program)?);
+        }
+        Ok(refuted)
+    }
+
+    /// The packet for which a claim does not hold, with the rules that it meets.
+    fn refuted(
+        &self,
+        words: &Words<'_>,
+        proof: &Proof,
+        program: &Program<'_>,
+    ) -> Result<Option<String>, String> {
+        let Proof::Refuted { example, end, decider, depends } = proof else { return Ok(None) };
+        let universe = words.universe();
         let fate = Fate { end: *end, written: Vec::new() };
-        let such = words.example(example, &parts(&proofs.universe, example), &[]);
+        let such = words.example(example, &parts(universe, example), depends);
         let mut text = format!("          by: {such}\n");
-        match Example::new(&proofs.universe, example) {
+        match Example::new(universe, example) {
             None => text.push_str("          (no example could be made)\n"),
             Some(made) => {
-                let verified = check(&made, &program, &fate, &[*decider]).map_err(|wrong| {
-                    debug_assert!(false, "{wrong}");
-                    format!("Error: this is a bug: an example does not do what was found: {wrong}")
-                })?;
+                let verified = confirmed(check(&made, program, &fate, &[*decider]))?;
                 for rule in &verified.met {
-                    text.push_str(&format!("          {}\n", rule_text(rules, *rule, devices)));
+                    let rule = self.rules.rule_text(*rule, self.devices);
+                    text.push_str(&format!("          {rule}\n"));
                 }
             }
         }
-        let Decider { rule, base } = decider;
-        if rule.is_none() {
-            text.push_str(&format!("          policy of chain {}\n", rules.chain_name(*base)));
+        if decider.rule.is_none() {
+            let policy = self.rules.decider_text(*decider, self.devices);
+            text.push_str(&format!("          {policy}\n"));
         }
         text.push_str(&format!("          {}\n", words.fate(&fate)));
-        all.push(Some(text));
+        Ok(Some(text))
     }
-    Ok(all)
-}
 
-/// Whether another ruleset does the same; if not, for which packets it does not.
-fn same(
-    file: &Path,
-    station: &Station,
-    rules: &Loaded,
-    asked: &Asked,
-    devices: &Devices,
-    now: u64,
-) -> Result<Option<String>, String> {
-    let other = Loaded::new(file, devices, now)?;
-    let mut sets = HashMap::new();
-    let mut old = station.program(&other, &asked.settings, &mut sets);
-    let mut new = station.program(rules, &asked.settings, &mut sets);
-    let found = diff(station.place, &mut old, &mut new, asked.settings.limits);
-    let difference = found.map_err(|(side, failure)| {
-        let side = if side == Side::Old { &other } else { rules };
-        failed(station, side, devices, &failure)
-    })?;
-    let Some(class) = difference.classes.first() else { return Ok(None) };
-    let rule_name = |_: u32| "a rule".to_owned();
-    let listing = rules.listing(&rules.generation, devices);
-    let words = Words::new(listing, station.place, &difference.universe, &rule_name);
-    let packets: Vec<String> = class.boxes.iter().map(|one| words.packets(one)).collect();
-    Ok(Some(format!(
-        "          by: {}\n          there: {}\n          here: {}\n",
-        packets.join("\n              "),
-        words.fate(&class.old),
-        words.fate(&class.new)
-    )))
+    /// Whether another ruleset does the same; if not, for which packets it does not.
+    fn same(&self, file: &Path) -> Result<Option<String>, String> {
+        let &Judge { station, rules, asked, devices, now } = self;
+        let other = Loaded::new(file, devices, now)?;
+        let mut sets = HashMap::new();
+        let mut there = station.program(&other, &asked.settings, &mut sets);
+        let mut here = station.program(rules, &asked.settings, &mut sets);
+        let found = diff(station.place, &mut there, &mut here, asked.settings.limits);
+        let difference = found.map_err(|(side, failure)| {
+            let side = if side == Side::Old { &other } else { rules };
+            station.failed(side, devices, &failure)
+        })?;
+        let Some(class) = difference.classes.first() else { return Ok(None) };
+        let rule_name = |number: u32| {
+            let of = |side: &Loaded, program: &Program<'_>| {
+                let at = program.numbers.iter().position(|known| *known == number)?;
+                Some(side.rule_place(RuleIndex(at as u32), devices))
+            };
+            of(rules, &here).or_else(|| of(&other, &there)).unwrap_or_else(|| "a rule".to_owned())
+        };
+        let listing = rules.listing(&rules.generation, devices);
+        let words = Words::new(listing, station.place, &difference.universe, &rule_name);
+        let told = Told::new(&words, class, &[(&other, &there), (rules, &here)], devices)?;
+        let mut text = format!("          by: {}\n", told.packets.join("\n           or "));
+        for (word, fate) in ["there", "here"].into_iter().zip(&told.fates) {
+            text.push_str(&format!("          {word}: {}", fate.text("              ")));
+        }
+        text.push_str(&format!("       {}", told.example_text()));
+        Ok(Some(text))
+    }
 }
 
 fn junit(file: &Path, all: &[Decided]) -> String {
@@ -432,14 +312,5 @@ mod tests {
         crate::options::assert_known(all, |line| {
             parse(line.split(' ').map(OsString::from)).map(|_| ())
         });
-    }
-
-    #[test]
-    fn comments_end_lines_outside_of_quotes() {
-        for (line, expected) in
-            [("a # b", "a "), ("# all", ""), ("x \"a#b\" # c", "x \"a#b\" "), ("plain", "plain")]
-        {
-            assert_eq!(without_comment(line), expected);
-        }
     }
 }

@@ -3,7 +3,7 @@
 //! `penstock test`: packets, and what is to become of them, in files.
 
 mod expect;
-mod line;
+pub mod line;
 pub mod options;
 mod record;
 mod report;

@@ -11,14 +11,14 @@ use penstock_program::op::Op;
 
 use crate::field::{Base, Field};
 use crate::place::Place;
-use crate::program::{Program, ops_of, reachable};
+use crate::program::{Program, reachable};
 
 /// Fields that rules ask, for [`Universe::new`](crate::Universe::new).
 pub fn asked(place: Place, program: &Program<'_>) -> Vec<Field> {
     let mut all = Vec::new();
     let mut seen = HashSet::new();
     for rule in reachable(program) {
-        for op in ops_of(program.image, rule) {
+        for op in program.image.ops_at(rule) {
             asks(place, op, &mut |field| {
                 if seen.insert(field) {
                     all.push(field);

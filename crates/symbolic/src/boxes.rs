@@ -8,6 +8,8 @@
 
 use std::collections::HashMap;
 
+use penstock_program::expr::MetaKey;
+
 use crate::diagram::{Decided, Region};
 use crate::field::{Base, Field};
 use crate::layout;
@@ -100,7 +102,8 @@ impl<'u> Teller<'u> {
         let mut settled = outside.clone();
         let mut kept = Vec::new();
         for (i, part) in parts.iter().enumerate() {
-            if !d.meet(&settled, &after[i + 1])? {
+            let is_named = says_version(part) && looks_at_network(&kept);
+            if !is_named && !d.meet(&settled, &after[i + 1])? {
                 continue;
             }
             kept.push(part.clone());
@@ -108,6 +111,7 @@ impl<'u> Teller<'u> {
             settled = d.and(&settled, &own[0])?;
         }
         parts = kept;
+        let one_version = looks_at_network(&parts);
         // Then of each part that is left all values that stay inside.
         let after = points(&parts)?;
         let mut settled = outside.clone();
@@ -115,7 +119,10 @@ impl<'u> Teller<'u> {
         let mut told_parts = Vec::new();
         for (i, part) in parts.iter().enumerate() {
             let clash = d.and(&settled, &after[i + 1])?;
-            let right = d.not(&self.only(part, &clash)?)?;
+            let mut right = d.not(&self.only(part, &clash)?)?;
+            if says_version(part) && one_version {
+                right = d.and(&right, &points(std::slice::from_ref(part))?[0])?;
+            }
             let valid = match self.valid.get(&part.fields) {
                 Some(valid) => valid.clone(),
                 None => {
@@ -139,6 +146,16 @@ impl<'u> Teller<'u> {
         let others = (0..d.variables()).filter(|number| !part.variables.contains(number));
         d.whatever(region, others)
     }
+}
+
+/// Whether a part says which network header there is: what its bytes mean depends on it.
+fn says_version(part: &Part) -> bool {
+    matches!(part.fields[0], Field::Meta(MetaKey::NfProto | MetaKey::Protocol))
+}
+
+fn looks_at_network(parts: &[Part]) -> bool {
+    let is_network = |field: &Field| matches!(field, Field::Header { base: Base::Network, .. });
+    parts.iter().any(|part| part.fields.iter().any(is_network))
 }
 
 /// The parts of a universe, for packets like this one: those that people look at first come last.
@@ -174,7 +191,6 @@ pub fn parts(universe: &Universe, point: &[bool]) -> Vec<Part> {
 
 /// What people look at first has the least number.
 fn interest(part: &Part) -> u32 {
-    use penstock_program::expr::MetaKey;
     match part.fields[0] {
         Field::Meta(MetaKey::IifName | MetaKey::Iif) => 1,
         Field::Meta(MetaKey::OifName | MetaKey::Oif) => 2,

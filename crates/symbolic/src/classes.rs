@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Classes of packets that two rulesets treat otherwise: alike before, and alike after.
+//! Classes of packets of which the same becomes: in one ruleset, or in each of two.
 
 use std::collections::HashMap;
 
@@ -20,18 +20,16 @@ const BOXES: usize = 12;
 /// Classes of two decisions that differ in what is written, at most: the others are one.
 const VALUES: usize = 6;
 
-/// Packets of which the same becomes before, and the same after.
+/// Packets of which the same becomes, in each ruleset that was evaluated.
 pub struct Class {
     /// The packets.
     pub region: Region,
-    /// Their part of all possible packets, 0 to 1.
+    /// Their part of the packets that are told of, 0 to 1.
     pub share: f64,
-    /// What became of them.
-    pub old: Fate,
-    /// What becomes of them.
-    pub new: Fate,
-    /// What decided of them before and after, the pair with the most packets first.
-    pub deciders: Vec<(Decider, Decider)>,
+    /// What becomes of them: for each ruleset.
+    pub fates: Vec<Fate>,
+    /// What decides of them, for each ruleset: the combination with the most packets first.
+    pub deciders: Vec<Vec<Decider>>,
     /// The packets in terms of values.
     pub boxes: Vec<PacketBox>,
     /// There are more boxes.
@@ -40,6 +38,15 @@ pub struct Class {
     pub depends: Vec<Field>,
     /// A packet: the value of each variable.
     pub example: Vec<bool>,
+}
+
+/// Which packets classes are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// All of them.
+    All,
+    /// Those that rulesets treat otherwise.
+    Differing,
 }
 
 /// Whether what was written matters for packets that end so.
@@ -80,28 +87,35 @@ fn bits_of(
     written.get(&field).map_or_else(|| initial(universe, field), |bits| Ok(bits.clone()))
 }
 
-/// A field whose value at the end is not the same after the change.
+/// A field that rulesets write, and not alike: one ruleset otherwise than packets come with it.
 struct Change {
     field: Field,
-    old: Vec<Bit>,
-    new: Vec<Bit>,
+    /// Its value at the end, for each ruleset.
+    values: Vec<Vec<Bit>>,
     /// Packets for which it differs.
     differ: Region,
 }
 
 /// Fields that the rulesets write otherwise.
-fn changes(universe: &Universe, old: &Evaluated, new: &Evaluated) -> Decided<Vec<Change>> {
+fn changes(universe: &Universe, evaluated: &[&Evaluated]) -> Decided<Vec<Change>> {
     let d = &universe.diagrams;
-    let mut fields: Vec<Field> = old.written.keys().chain(new.written.keys()).copied().collect();
+    let mut fields: Vec<Field> =
+        evaluated.iter().flat_map(|one| one.written.keys()).copied().collect();
     fields.sort_by_key(|field| (field.rank(), format!("{field:?}")));
     fields.dedup();
     let mut changes = Vec::new();
     for field in fields {
-        let old = bits_of(universe, &old.written, field)?;
-        let new = bits_of(universe, &new.written, field)?;
-        if old != new {
-            let differ = d.not(&bits::same(d, &old, &new)?)?;
-            changes.push(Change { field, old, new, differ });
+        let values: Decided<Vec<Vec<Bit>>> =
+            evaluated.iter().map(|one| bits_of(universe, &one.written, field)).collect();
+        let values = values?;
+        let before = match &values[..] {
+            [_] => initial(universe, field)?,
+            all => all[0].clone(),
+        };
+        let Some(after) = values.last() else { continue };
+        if before != *after {
+            let differ = d.not(&bits::same(d, &before, after)?)?;
+            changes.push(Change { field, values, differ });
         }
     }
     Ok(changes)
@@ -119,45 +133,77 @@ fn by_end(d: &Diagrams, decisions: &[Decision]) -> Decided<Vec<(End, Region)>> {
     ends.into_iter().map(|(end, regions)| Ok((end, d.union(&regions)?))).collect()
 }
 
-/// Packets to which the same is done, before and after.
-struct Part {
-    region: Region,
-    old: Fate,
-    new: Fate,
+/// Packets of a region by their ends in each ruleset.
+fn by_ends(
+    d: &Diagrams,
+    evaluated: &[&Evaluated],
+    region: &Region,
+) -> Decided<Vec<(Vec<End>, Region)>> {
+    let mut parts = vec![(Vec::new(), region.clone())];
+    for one in evaluated {
+        let ends = by_end(d, &one.decisions)?;
+        let mut finer = Vec::new();
+        for (known, part) in &parts {
+            for (end, region) in &ends {
+                let both = d.and(part, region)?;
+                if !both.is_none() {
+                    finer.push(([&known[..], &[*end]].concat(), both));
+                }
+            }
+        }
+        parts = finer;
+    }
+    Ok(parts)
 }
 
-/// Splits packets of two ends by the values that are written; beyond [`VALUES`] parts the rest is
-/// one.
+/// Packets to which the same is done.
+struct Part {
+    region: Region,
+    fates: Vec<Fate>,
+}
+
+/// Splits packets of the same ends by the values that are written; beyond [`VALUES`] parts the rest
+/// is one.
 fn by_value(
     universe: &Universe,
-    differ: Region,
+    region: Region,
     changes: &[&Change],
-    (old_end, new_end): (End, End),
+    ends: &[End],
 ) -> Decided<Vec<Part>> {
     let d = &universe.diagrams;
-    let mut rest = differ;
+    let mut rest = region;
     let mut parts = Vec::new();
     while let Some(point) = d.packet_of(&rest) {
         d.check_time()?;
         let mut region = rest.clone();
-        let mut old = Fate { end: old_end, written: Vec::new() };
-        let mut new = Fate { end: new_end, written: Vec::new() };
+        let mut fates: Vec<Fate> =
+            ends.iter().map(|end| Fate { end: *end, written: Vec::new() }).collect();
         for change in changes {
             if !d.meet(&rest, &change.differ)? {
                 continue;
             }
-            for (bits, fate) in [(&change.old, &mut old), (&change.new, &mut new)] {
+            for (bits, fate) in change.values.iter().zip(&mut fates) {
                 let mut written = Written::Various;
                 if parts.len() < VALUES {
                     let same;
                     (written, same) = value_like(universe, change.field, bits, &point)?;
                     region = d.and(&region, &same)?;
                 }
-                fate.written.push((change.field, written));
+                // With one ruleset only what it does is told.
+                let is_nothing = match &written {
+                    Written::Unchanged => true,
+                    Written::Value(value) => {
+                        Universe::is_done(change.field) && value.iter().all(|byte| *byte == 0)
+                    }
+                    Written::Various => false,
+                };
+                if ends.len() > 1 || !is_nothing {
+                    fate.written.push((change.field, written));
+                }
             }
         }
         rest = d.minus(&rest, &region)?;
-        parts.push(Part { region, old, new });
+        parts.push(Part { region, fates });
     }
     Ok(parts)
 }
@@ -181,39 +227,35 @@ fn value_like(
     Ok((Written::Value(value), same))
 }
 
-/// What decides of packets before and after, the pair with the most packets first.
-fn deciders(
-    d: &Diagrams,
-    part: &Part,
-    old: &Evaluated,
-    new: &Evaluated,
-) -> Decided<Vec<(Decider, Decider)>> {
-    let mut pairs: Vec<(f64, (Decider, Decider))> = Vec::new();
-    for a in old.decisions.iter().filter(|a| a.end == part.old.end) {
-        let of_a = d.and(&part.region, &a.region)?;
-        if of_a.is_none() {
-            continue;
-        }
-        for b in new.decisions.iter().filter(|b| b.end == part.new.end) {
-            let both = d.and(&of_a, &b.region)?;
-            if both.is_none() {
-                continue;
-            }
-            let pair =
-                (Decider { rule: a.rule, base: a.base }, Decider { rule: b.rule, base: b.base });
-            let share = d.share(&both);
-            match pairs.iter_mut().find(|(_, known)| *known == pair) {
-                Some((sum, _)) => *sum += share,
-                None => pairs.push((share, pair)),
+/// What decides of packets in each ruleset, the combination with the most packets first.
+fn deciders(d: &Diagrams, part: &Part, evaluated: &[&Evaluated]) -> Decided<Vec<Vec<Decider>>> {
+    let mut all = vec![(Vec::new(), part.region.clone())];
+    for (one, fate) in evaluated.iter().zip(&part.fates) {
+        let mut finer: Vec<(Vec<Decider>, Region)> = Vec::new();
+        for (known, region) in &all {
+            for decision in one.decisions.iter().filter(|decision| decision.end == fate.end) {
+                let both = d.and(region, &decision.region)?;
+                if both.is_none() {
+                    continue;
+                }
+                let decider = Decider { rule: decision.rule, base: decision.base };
+                let names = [&known[..], &[decider]].concat();
+                match finer.iter_mut().find(|(of, _)| *of == names) {
+                    Some((_, region)) => *region = d.or(region, &both)?,
+                    None => finer.push((names, both)),
+                }
             }
         }
+        all = finer;
     }
-    pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
-    Ok(pairs.into_iter().map(|(_, pair)| pair).collect())
+    let mut all: Vec<(f64, Vec<Decider>)> =
+        all.into_iter().map(|(names, region)| (d.share(&region), names)).collect();
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    Ok(all.into_iter().map(|(_, names)| names).collect())
 }
 
 /// What packets depend on besides themselves.
-fn depends(universe: &Universe, region: &Region) -> Vec<Field> {
+pub(crate) fn depends(universe: &Universe, region: &Region) -> Vec<Field> {
     let is_outside =
         |field: &Field| matches!(field, Field::Input(_) | Field::Answers(_) | Field::Answer { .. });
     let outside: Vec<Field> = universe.fields().iter().filter(|f| is_outside(f)).copied().collect();
@@ -225,46 +267,40 @@ fn depends(universe: &Universe, region: &Region) -> Vec<Field> {
     outside.into_iter().filter(is_asked).collect()
 }
 
-/// All classes, the largest first.
+/// Classes of the packets of a region, which are all possible; the largest first.
 pub(crate) fn classes(
     universe: &Universe,
-    old: &Evaluated,
-    new: &Evaluated,
+    evaluated: &[&Evaluated],
+    region: &Region,
+    of: Of,
 ) -> Decided<Vec<Class>> {
     let d = &universe.diagrams;
-    let possible = universe.possible()?;
-    let changes = changes(universe, old, new)?;
+    let changes = changes(universe, evaluated)?;
     // What is dropped alike differs in nothing; most packets end alike, so the ends come first.
     let mut parts = Vec::new();
-    let (old_ends, new_ends) = (by_end(d, &old.decisions)?, by_end(d, &new.decisions)?);
-    for (old_end, a) in &old_ends {
-        for (new_end, b) in &new_ends {
-            let mut differ = d.and(&d.and(a, b)?, &possible)?;
-            let of_both: Vec<&Change> = changes
-                .iter()
-                .filter(|c| matters(c.field, *old_end) || matters(c.field, *new_end))
-                .collect();
-            if old_end == new_end {
-                let all: Vec<Region> = of_both.iter().map(|c| c.differ.clone()).collect();
-                differ = d.and(&differ, &d.union(&all)?)?;
-            }
-            parts.extend(by_value(universe, differ, &of_both, (*old_end, *new_end))?);
+    for (ends, mut part) in by_ends(d, evaluated, region)? {
+        let that_matter: Vec<&Change> = changes
+            .iter()
+            .filter(|change| ends.iter().any(|end| matters(change.field, *end)))
+            .collect();
+        if of == Of::Differing && ends.windows(2).all(|pair| pair[0] == pair[1]) {
+            let all: Vec<Region> = that_matter.iter().map(|c| c.differ.clone()).collect();
+            part = d.and(&part, &d.union(&all)?)?;
         }
+        parts.extend(by_value(universe, part, &that_matter, &ends)?);
     }
-    let decided: Decided<Vec<_>> = parts.iter().map(|part| deciders(d, part, old, new)).collect();
-    let whole = d.share(&possible);
-    let mut teller = Teller::new(universe, &possible);
+    let decided: Decided<Vec<_>> = parts.iter().map(|part| deciders(d, part, evaluated)).collect();
+    let whole = d.share(region);
+    let mut teller = Teller::new(universe, region);
     let mut classes = Vec::new();
-    for (Part { region, old, new }, deciders) in parts.into_iter().zip(decided?) {
+    for (Part { region, fates }, deciders) in parts.into_iter().zip(decided?) {
         let (boxes, more_boxes) = teller.cover(&region, BOXES)?;
-        let readable = preferred(universe, &d.and(&region, &possible)?)?;
-        let Some(example) = d.packet_of(&readable) else { continue };
+        let Some(example) = d.packet_of(&preferred(universe, &region)?) else { continue };
         classes.push(Class {
             share: d.share(&region) / whole,
             depends: depends(universe, &region),
             region,
-            old,
-            new,
+            fates,
             deciders,
             boxes,
             more_boxes,

@@ -11,14 +11,12 @@ use penstock_program::image::RuleIndex;
 use penstock_program::op::Op;
 
 use crate::asked::asked;
-use crate::classes::{Class, classes};
+use crate::classes::{Class, Of, classes};
 use crate::diagram::{Limits, Region, Undecided};
 use crate::field::{Field, Input, What};
 use crate::identity::{self, Changes, Identities};
 use crate::place::Place;
-use crate::program::{
-    Program, before_tracking, changed_sets, is_look, ops_of, reachable, written_fields,
-};
+use crate::program::{Program, before_tracking, changed_sets, is_look, reachable, written_fields};
 use crate::universe::Universe;
 use crate::walk::{Failure, evaluate, matching};
 
@@ -60,8 +58,10 @@ pub fn diff(
     let before = evaluate(&mut universe, old, &enter).map_err(|failure| (Side::Old, failure))?;
     let after = evaluate(&mut universe, new, &enter).map_err(|failure| (Side::New, failure))?;
     let done = (old.image.rules.len(), old.image.rules.len());
-    let classes = classes(&universe, &before, &after);
-    let classes = classes.map_err(|limit| (Side::New, Failure::Undecided { limit, done }))?;
+    let limit = |limit| (Side::New, Failure::Undecided { limit, done });
+    let possible = universe.possible().map_err(limit)?;
+    let classes = classes(&universe, &[&before, &after], &possible, Of::Differing);
+    let classes = classes.map_err(limit)?;
     Ok(Difference { universe, classes, changed })
 }
 
@@ -154,7 +154,7 @@ fn same_effect(
     identities: &mut (Identities<'_>, Identities<'_>),
 ) -> bool {
     let looks = |program: &Program<'_>, rule| {
-        let ops = ops_of(program.image, rule);
+        let ops = program.image.ops_at(rule);
         let looks = ops.iter().take_while(|op| is_look(op)).count();
         let mut own = 0;
         // What follows must not depend on what the first operations have loaded.
@@ -169,7 +169,7 @@ fn same_effect(
     let (Some(of_a), Some(of_b)) = (looks(old, a), looks(new, b)) else { return false };
     // Inputs are those of each rule.
     let is_plain = |program: &Program<'_>, rule, looks: usize| {
-        let ops = &ops_of(program.image, rule)[looks..];
+        let ops = &program.image.ops_at(rule)[looks..];
         ops.iter().all(|op| matches!(op, Op::Verdict(_)))
     };
     is_plain(old, a, of_a)

@@ -19,7 +19,7 @@ use penstock_program::op::Op;
 use penstock_program::{DynamicSet, Family};
 use penstock_sets::Set;
 
-use crate::program::{Program, asks_input, ops_of, set_address};
+use crate::program::{Program, asks_input, set_address};
 
 /// Changes of a chain beyond which all of it between its first and last change counts as changed.
 const MOST_CHANGES: usize = 2000;
@@ -165,13 +165,13 @@ impl<'a> Identities<'a> {
 
     /// What a rule is.
     pub fn rule(&mut self, rule: RuleIndex) -> String {
-        let ops = ops_of(self.program.image, rule);
+        let ops = self.program.image.ops_at(rule);
         self.ops(ops)
     }
 
     /// The operations of a rule that ask for what is more than the packet.
     pub fn inputs(&mut self, rule: RuleIndex) -> String {
-        let ops = ops_of(self.program.image, rule);
+        let ops = self.program.image.ops_at(rule);
         let mut text = String::new();
         for op in ops.iter().filter(|op| asks_input(op)) {
             self.op(op, &mut text);
@@ -181,7 +181,7 @@ impl<'a> Identities<'a> {
 
     /// What a rule does after its first `looks` operations.
     pub fn tail(&mut self, rule: RuleIndex, looks: usize) -> String {
-        let ops = ops_of(self.program.image, rule);
+        let ops = self.program.image.ops_at(rule);
         self.ops(ops.get(looks..).unwrap_or(&[]))
     }
 }

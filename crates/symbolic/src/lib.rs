@@ -22,11 +22,12 @@
 //! | `fate` | what becomes of packets, and what decides it |
 //! | `machine`, `question`, `lookup`, `meaning` | what each operation means: one match over all of them |
 //! | `walk` | chains, calls and base chains of a hook |
-//! | `classes`, `diff`, `prove` | for which packets two rulesets differ; claims |
+//! | `classes`, `diff` | packets by what becomes of them; those that two rulesets treat otherwise |
+//! | `matched`, `ask`, `prove` | what becomes of the packets that a match is about; claims |
 //! | `example` | a packet of a region, and what the interpreter does with it |
 //!
-//! A file uses those of its row and of rows above; `example` checks what `diff` and `prove` say and
-//! uses neither.
+//! A file uses those of its row and of rows above; `example` checks what the others say and uses
+//! none of them.
 //!
 //! The field of a packet that depends on more than the packet is an [`Input`]. What has no meaning
 //! here is refused with the rule and the reason ([`Failure`]); nothing is left out. This crate
@@ -34,6 +35,7 @@
 
 #![warn(missing_docs)]
 
+mod ask;
 mod asked;
 mod bits;
 mod boxes;
@@ -47,6 +49,7 @@ mod identity;
 mod layout;
 mod lookup;
 mod machine;
+mod matched;
 mod meaning;
 mod place;
 mod preferred;
@@ -56,6 +59,7 @@ mod question;
 mod universe;
 mod walk;
 
+pub use ask::{Answer, ask};
 pub use asked::asked;
 pub use bits::Bit;
 pub use boxes::{PacketBox, Part, Values, parts};
@@ -65,8 +69,9 @@ pub use diff::{Difference, Side, diff};
 pub use example::{Example, Verified, check};
 pub use fate::{Decider, End, Fate, Written};
 pub use field::{Base as HeaderBase, Done, Field, Input, What};
+pub use matched::Unanswered;
 pub use place::Place;
 pub use program::{Base, Program, reachable, set_address};
-pub use prove::{Claim, Outcome, Proof, Proofs, Unproved, prove};
+pub use prove::{Claim, Outcome, Proof, Proofs, prove};
 pub use universe::Universe;
 pub use walk::{Decision, Evaluated, Failure, evaluate, evaluate_reach, matching};

@@ -59,8 +59,9 @@ pub fn reachable(program: &Program<'_>) -> Vec<RuleIndex> {
         }
         let Some(linked) = image.chain(chain) else { continue };
         for rule in image.rules_of(linked) {
-            let ops = image.ops.get(rule.first as usize..rule.end as usize).unwrap_or(&[]);
-            open.extend(ops.iter().flat_map(|op| op.targets()).map(|(chain, _)| chain));
+            open.extend(
+                image.ops_of(rule).iter().flat_map(|op| op.targets()).map(|(chain, _)| chain),
+            );
         }
     }
     let chains = image.chains.iter().zip(seen).filter(|(_, seen)| *seen);
@@ -68,13 +69,6 @@ pub fn reachable(program: &Program<'_>) -> Vec<RuleIndex> {
         chains.flat_map(|(chain, _)| chain.first..chain.end).map(RuleIndex).collect();
     all.sort_unstable();
     all
-}
-
-/// Operations of a rule.
-pub(crate) fn ops_of(image: &Image, rule: RuleIndex) -> &[Op] {
-    let linked = image.rules.get(rule.0 as usize);
-    let range = linked.map(|rule| rule.first as usize..rule.end as usize);
-    range.and_then(|range| image.ops.get(range)).unwrap_or(&[])
 }
 
 /// `NF_IP_PRI_CONNTRACK`.
@@ -95,6 +89,14 @@ pub(crate) fn is_look(op: &Op) -> bool {
         Op::Verdict(_) | Op::Lookup { load: Load::Verdict, .. } => false,
         // What they count is not looked at.
         Op::Counter(_) | Op::Log(_) | Op::Lookup { .. } | Op::LookupDynamic { .. } => true,
+        // Fields of connections, and answers of the outside.
+        Op::Ct { .. }
+        | Op::Fib { .. }
+        | Op::Rt { .. }
+        | Op::Socket { .. }
+        | Op::Osf { .. }
+        | Op::Xfrm { .. }
+        | Op::Tunnel { .. } => true,
         op => {
             let info = op.info();
             info.effect == Effect::None && !info.decides
@@ -126,7 +128,7 @@ pub(crate) fn input_number(ops: &[Op], at: usize) -> u16 {
 /// Numbers of the sets that rules of a program change.
 pub(crate) fn changed_sets(program: &Program<'_>) -> Vec<u32> {
     let rules = reachable(program);
-    let ops = rules.iter().flat_map(|rule| ops_of(program.image, *rule));
+    let ops = rules.iter().flat_map(|rule| program.image.ops_at(*rule));
     ops.filter_map(|op| match op {
         Op::SetUpdate(update) => program.sets.get(&set_address(&update.set)).copied(),
         _ => None,
@@ -138,7 +140,7 @@ pub(crate) fn changed_sets(program: &Program<'_>) -> Vec<u32> {
 pub(crate) fn written_fields(program: &Program<'_>) -> Vec<Field> {
     let mut all = Vec::new();
     for rule in reachable(program) {
-        for op in ops_of(program.image, rule) {
+        for op in program.image.ops_at(rule) {
             match op {
                 Op::MetaSet { key, .. } => all.push(Field::Meta(*key)),
                 Op::CtSet { key, .. } => all.push(Field::Ct(*key, None)),

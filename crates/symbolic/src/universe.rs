@@ -200,6 +200,18 @@ impl Universe {
         self.value(field, point).map(|bytes| bytes[0] != 0)
     }
 
+    /// The value that a field has in all packets of a region, as bytes of the number; `None` if
+    /// there are several, or none.
+    ///
+    /// # Errors
+    /// A limit.
+    pub fn only_value(&self, region: &Region, field: Field) -> Decided<Option<Vec<u8>>> {
+        let Some(point) = self.diagrams.packet_of(region) else { return Ok(None) };
+        let Some(value) = self.value(field, &point) else { return Ok(None) };
+        let same = self.with_values(&[(field, value.clone())])?;
+        Ok(self.diagrams.within_other(region, &same)?.then_some(value))
+    }
+
     /// Packets for which fields have these values, as bytes of the numbers.
     ///
     /// # Errors

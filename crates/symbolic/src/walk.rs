@@ -23,7 +23,7 @@ use crate::fate::End;
 use crate::field::{Done, Field};
 use crate::machine::Machine;
 use crate::meaning::{At, Follows, Meaning, RuleEnd, Unable};
-use crate::program::{Program, before_tracking, input_number, is_look, ops_of, set_address};
+use crate::program::{Program, before_tracking, input_number, is_look, set_address};
 use crate::universe::Universe;
 
 /// Packets of which the same rule has decided.
@@ -287,7 +287,7 @@ impl<'a, 'p> Walk<'a, 'p> {
     fn rule(&mut self, rule: RuleIndex, reach: Region) -> Result<Vec<(Region, RuleEnd)>, Failure> {
         let mut ends = Vec::new();
         let mut live = reach;
-        for (number, op) in ops_of(self.program.image, rule).iter().enumerate() {
+        for (number, op) in self.program.image.ops_at(rule).iter().enumerate() {
             if live.is_none() {
                 break;
             }
@@ -316,7 +316,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             .map_or(Family::Inet, |table| table.family);
         let at = At {
             rule: program.numbers.get(rule.0 as usize).copied().unwrap_or(rule.0),
-            op: input_number(ops_of(image, rule), number),
+            op: input_number(image.ops_at(rule), number),
             family,
             before_tracking: self.before_tracking,
             now: program.now,
@@ -339,7 +339,7 @@ impl<'a, 'p> Walk<'a, 'p> {
 
     fn matching(&mut self, rule: RuleIndex) -> Result<Region, Failure> {
         let mut live = self.universe.diagrams.all();
-        for (number, op) in ops_of(self.program.image, rule).iter().enumerate() {
+        for (number, op) in self.program.image.ops_at(rule).iter().enumerate() {
             if !is_look(op) {
                 break;
             }

@@ -57,11 +57,14 @@ fn a_packet_is_in_a_class_if_and_only_if_it_ends_otherwise() {
         nothing += u32::from(classes.is_empty());
         for class in &classes {
             let Some(example) = Example::new(&universe, &class.example) else { continue };
-            let (of_old, of_new): (Vec<_>, Vec<_>) = class.deciders.iter().copied().unzip();
-            check(&example, &old, &class.old, &of_old)
-                .unwrap_or_else(|e| panic!("old: {e}; {:?} {of_old:?}\n{}", class.old, shown()));
-            check(&example, &new, &class.new, &of_new)
-                .unwrap_or_else(|e| panic!("new: {e}; {:?} {of_new:?}\n{}", class.new, shown()));
+            let (of_old, of_new): (Vec<_>, Vec<_>) =
+                class.deciders.iter().map(|pair| (pair[0], pair[1])).unzip();
+            check(&example, &old, &class.fates[0], &of_old).unwrap_or_else(|e| {
+                panic!("old: {e}; {:?} {of_old:?}\n{}", class.fates[0], shown())
+            });
+            check(&example, &new, &class.fates[1], &of_new).unwrap_or_else(|e| {
+                panic!("new: {e}; {:?} {of_new:?}\n{}", class.fates[1], shown())
+            });
         }
         let possible = universe.possible().unwrap();
         for _ in 0..20 {

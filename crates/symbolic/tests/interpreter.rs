@@ -6,7 +6,8 @@ mod support;
 
 use fastrand::Rng;
 use penstock_symbolic::{
-    Decider, Example, Failure, Fate, Universe, Written, asked, check, evaluate,
+    Answer, Decider, Example, Failure, Fate, Unanswered, Universe, Written, ask, asked, check,
+    evaluate,
 };
 use support::*;
 
@@ -64,4 +65,52 @@ fn each_packet_ends_as_its_region_says() {
     }
     assert!(unrealized < packets, "{unrealized} of {packets} packets cannot be made");
     println!("{packets} packets, {unrealized} not made");
+}
+
+#[test]
+fn classes_of_a_question_are_apart_and_together_all_that_it_is_about() {
+    let mut rng = Rng::with_seed(seed() + 3);
+    let pool = pool();
+    let mut packets = 0;
+    for round in 0..rounds(30) {
+        let draft = Draft::random(&mut rng, true);
+        let text = draft.text();
+        let rules = load(&text).unwrap_or_else(|e| panic!("{text}\n{e}"));
+        let hook = draft.hook();
+        let asked = program(&rules, hook);
+        let base = vec![rule(&mut rng, 0, false)];
+        let question = Draft { chains: Vec::new(), base, policy: "accept", hook: draft.hook };
+        let question_text = question.text();
+        let question_rules =
+            load(&question_text).unwrap_or_else(|e| panic!("{question_text}\n{e}"));
+        let matches = program(&question_rules, hook);
+        let answer = match ask(place(&rules, hook), &asked, &matches, limits()) {
+            Ok(answer) => answer,
+            Err(Unanswered::Rules(Failure::NoMeaning { reason, .. }))
+                if reason.contains("checksum") =>
+            {
+                continue;
+            }
+            // A question looks at the packet alone.
+            Err(Unanswered::Match(..)) => continue,
+            Err(wrong) => panic!("round {round}: {wrong:?}\n{text}{question_text}"),
+        };
+        let Answer { universe, classes, .. } = &answer;
+        let d = &universe.diagrams;
+        for (i, class) in classes.iter().enumerate() {
+            for other in &classes[..i] {
+                assert!(!d.meet(&class.region, &other.region).unwrap(), "{text}{question_text}");
+            }
+            let point = sample(universe, &class.region, &pool, &mut rng).unwrap().unwrap();
+            for point in [&class.example, &point] {
+                let Some(example) = Example::new(universe, point) else { continue };
+                packets += 1;
+                let deciders: Vec<Decider> = class.deciders.iter().map(|all| all[0]).collect();
+                check(&example, &asked, &class.fates[0], &deciders)
+                    .unwrap_or_else(|e| panic!("round {round}: {e}\n{text}{question_text}"));
+            }
+        }
+    }
+    println!("{packets} packets of questions");
+    assert!(packets > 0);
 }

@@ -143,9 +143,10 @@ fn examples_have_the_headers_and_options_that_rules_ask() {
         for class in &found.classes {
             let example = Example::new(&found.universe, &class.example);
             let example = example.unwrap_or_else(|| panic!("no example of {rule}"));
-            let (of_old, of_new): (Vec<_>, Vec<_>) = class.deciders.iter().copied().unzip();
-            check(&example, &a, &class.old, &of_old).unwrap_or_else(|e| panic!("{rule}: {e}"));
-            check(&example, &b, &class.new, &of_new).unwrap_or_else(|e| panic!("{rule}: {e}"));
+            let (of_old, of_new): (Vec<_>, Vec<_>) =
+                class.deciders.iter().map(|pair| (pair[0], pair[1])).unzip();
+            check(&example, &a, &class.fates[0], &of_old).unwrap_or_else(|e| panic!("{rule}: {e}"));
+            check(&example, &b, &class.fates[1], &of_new).unwrap_or_else(|e| panic!("{rule}: {e}"));
         }
     }
 }

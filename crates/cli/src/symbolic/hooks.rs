@@ -6,10 +6,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use penstock_program::{Family, Hook};
 use penstock_ruleset::link::LinkedBase;
-use penstock_symbolic::{Base, Place, Program};
+use penstock_symbolic::{Base, Failure, Place, Program};
 
 use super::Settings;
-use super::load::Loaded;
+use super::load::{Devices, Loaded};
 
 /// A place where packets pass chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,11 @@ const HOOKS: [(Hook, &str); 7] = [
     (Hook::Postrouting, "postrouting"),
     (Hook::Egress, "egress"),
 ];
+
+/// What a hook is called in rules.
+pub fn hook_word(hook: Hook) -> &'static str {
+    HOOKS.iter().find(|(of, _)| *of == hook).map_or("", |(_, word)| word)
+}
 
 /// Families whose chains packets pass at one hook.
 fn group(family: Family, hook: Hook) -> Family {
@@ -111,6 +116,24 @@ pub fn stations(rulesets: &[&Loaded], settings: &Settings) -> Result<Vec<Station
 }
 
 impl Station {
+    /// What is printed of a ruleset that could not be evaluated here.
+    pub fn failed(&self, side: &Loaded, devices: &Devices, failure: &Failure) -> String {
+        match failure {
+            Failure::NoMeaning { rule, reason } => {
+                let rule = side.rule_text(*rule, devices);
+                format!("Error: {}: {rule}\n       cannot be evaluated: {reason}", self.name)
+            }
+            Failure::Undecided { .. } => {
+                format!("Error: {}: {failure} (--memory, --timeout)", self.name)
+            }
+        }
+    }
+
+    /// The name of a capture with an example, without its ending.
+    pub fn capture_name(&self, number: usize) -> String {
+        format!("{}-{number}", self.name.replace(' ', "-"))
+    }
+
     /// The base chains of a ruleset here, as a program to evaluate.
     pub fn program<'a>(
         &self,

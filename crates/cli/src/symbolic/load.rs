@@ -12,6 +12,7 @@ use penstock_print::rules::Written;
 use penstock_program::image::{ChainIndex, RuleIndex};
 use penstock_ruleset::Generation;
 use penstock_ruleset::link::Linked;
+use penstock_symbolic::Decider;
 use penstock_system::{SystemFiles, SystemNames};
 
 use penstock_lang::datatype::Format;
@@ -108,6 +109,39 @@ impl Loaded {
         let rules = table.chains.iter().flat_map(|chain| &chain.rules);
         let rule = rules.into_iter().find(|rule| rule.handle == handle)?;
         Some(Written::of(&listing, table, rule))
+    }
+
+    /// Place and text of a rule, in words.
+    pub fn rule_text(&self, rule: RuleIndex, devices: &Devices) -> String {
+        let Some(written) = self.rule(rule, devices) else { return "a rule".to_owned() };
+        let text = written.shown();
+        match &written.origin {
+            Some(origin) => format!("{origin}: {text}"),
+            None => {
+                let name = self.linked.image.rule_name(rule);
+                let chain = name.map_or_else(String::new, |name| self.chain_name(name.chain));
+                format!("{chain}: {text}")
+            }
+        }
+    }
+
+    /// Where a rule is, in words.
+    pub fn rule_place(&self, rule: RuleIndex, devices: &Devices) -> String {
+        match self.rule(rule, devices) {
+            Some(written) => match &written.origin {
+                Some(origin) => origin.to_string(),
+                None => format!("`{}`", written.shown()),
+            },
+            None => "a rule".to_owned(),
+        }
+    }
+
+    /// What decides, in words.
+    pub fn decider_text(&self, decider: Decider, devices: &Devices) -> String {
+        match decider.rule {
+            Some(rule) => self.rule_text(rule, devices),
+            None => format!("policy of chain {}", self.chain_name(decider.base)),
+        }
     }
 
     /// How a generation is listed.

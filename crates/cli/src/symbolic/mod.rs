@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What `penstock diff` and `penstock prove` have in common: rulesets that are evaluated over all
-//! packets, the hooks of them, and words for classes of packets.
+//! What `penstock diff`, `penstock prove` and `penstock ask` have in common: rulesets that are
+//! evaluated over all packets, the hooks of them, matches, and words for classes of packets.
 
+pub mod claims;
 pub mod hooks;
 pub mod load;
+pub mod matches;
+pub mod told;
 pub mod words;
 
 use std::process::ExitCode;

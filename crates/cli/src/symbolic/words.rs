@@ -25,6 +25,10 @@ pub struct Words<'a> {
     table: Table,
     /// What rules are called, by the number that inputs have.
     rule_name: &'a dyn Fn(u32) -> String,
+    /// `NFPROTO_*` of all packets that are told of, if that is one.
+    nfproto: Option<u8>,
+    /// Their transport protocol, if that is one.
+    transport: Option<u8>,
 }
 
 /// The register that a value is loaded into.
@@ -52,7 +56,17 @@ impl<'a> Words<'a> {
             objects: Vec::new(),
             flowtables: Vec::new(),
         };
-        Words { listing, place, universe, table, rule_name }
+        Words { listing, place, universe, table, rule_name, nfproto: None, transport: None }
+    }
+
+    /// Takes it as said what protocols all packets have that are told of.
+    pub fn of_protocols(self, nfproto: Option<u8>, transport: Option<u8>) -> Self {
+        Words { nfproto, transport, ..self }
+    }
+
+    /// The packets' universe.
+    pub fn universe(&self) -> &'a Universe {
+        self.universe
     }
 
     fn print(&self, exprs: Vec<Expr>) -> String {
@@ -80,8 +94,8 @@ impl<'a> Words<'a> {
                 _ => None,
             })
         };
-        let family = single(Field::Meta(MetaKey::NfProto));
-        let carried = single(Field::Meta(MetaKey::L4Proto));
+        let family = single(Field::Meta(MetaKey::NfProto)).or(self.nfproto);
+        let carried = single(Field::Meta(MetaKey::L4Proto)).or(self.transport);
         let mut words = Vec::new();
         let (mut family_said, mut carried_said) = (false, false);
         for (part, values) in &one.parts {

@@ -20,7 +20,7 @@ use super::Example;
 use crate::bits::value_at;
 use crate::fate::{Decider, End, Fate, Written};
 use crate::field::{Base, Field, Input, What};
-use crate::program::{Program, asks_input, before_tracking, ops_of};
+use crate::program::{Program, asks_input, before_tracking};
 use crate::question::Question;
 
 /// What the interpreter says.
@@ -262,7 +262,7 @@ impl Run<'_, '_> {
             let verdict = match step {
                 Step::Break | Step::Next => continue,
                 Step::Drop => {
-                    let reject = ops_of(image, rule).iter().find_map(|op| match op {
+                    let reject = image.ops_at(rule).iter().find_map(|op| match op {
                         Op::Reject(reject) => Some(End::Reject(reject.kind, reject.code)),
                         _ => None,
                     });
@@ -275,7 +275,7 @@ impl Run<'_, '_> {
                 LinkedVerdict::Accept => return Left::End(End::Accept, rule),
                 LinkedVerdict::Drop => return Left::End(End::Drop, rule),
                 LinkedVerdict::Queue { bypass, .. } => {
-                    let total = ops_of(image, rule).iter().find_map(|op| match op {
+                    let total = image.ops_at(rule).iter().find_map(|op| match op {
                         Op::Queue(queue) if queue.sreg.is_none() => Some(queue.total.max(1)),
                         _ => None,
                     });
@@ -297,7 +297,7 @@ impl Run<'_, '_> {
     fn rule(&mut self, rule: RuleIndex) -> Step {
         let number = self.program.numbers.get(rule.0 as usize).copied().unwrap_or(rule.0);
         let mut inputs = 0;
-        for op in ops_of(self.program.image, rule) {
+        for op in self.program.image.ops_at(rule) {
             let decided = self.decided(op, number, inputs).or_else(|| self.answered(op));
             inputs += u16::from(asks_input(op));
             let step = match decided {

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `penstock ask`: what becomes of the packets that matches are about.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use lexopt::Arg::{Long, Short, Value};
+use penstock_daemon::{errln, out};
+use penstock_program::image::RuleIndex;
+use penstock_symbolic::{Answer, End, Unanswered, ask};
+use serde_json::{Value as Json, json};
+
+use crate::options::{Opt, Values, flag, given, long, usage_lines};
+use crate::setup::sentence;
+use crate::symbolic::hooks::{Station, stations};
+use crate::symbolic::load::{Devices, Loaded};
+use crate::symbolic::matches::Matches;
+use crate::symbolic::told::Told;
+use crate::symbolic::words::Words;
+use crate::symbolic::{self, Settings};
+
+/// All options.
+pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symbolic::OPTIONS)];
+
+const OPTIONS: &[Opt] = &[
+    long("rules", "the ruleset, as for `nft -f`, or a state file").takes("RULES", Values::Files),
+    flag('j', "json", "print JSON"),
+    long("write", "write an example of each class to DIR, as captures for `penstock run --read`")
+        .takes("DIR", Values::Directories),
+    flag('h', "help", "print this text"),
+];
+
+fn usage() -> String {
+    format!(
+        "Usage: penstock ask [OPTIONS] --rules RULES [MATCHES...]\n\n\
+         Shows what becomes of all packets that MATCHES are about, matches of rules such as\n\
+         `oifname lan tcp dport 22`; of all packets without them. For each hook: classes of packets,\n\
+         the largest first, with their fate, the rules that decide, and an example.\n\n\
+         {}\n{}:\n{}\n\
+         The exit status is 0 if some of the packets pass all hooks that are asked, 1 if at one of\n\
+         them none do, and 2 after an error.\n",
+        usage_lines(OPTIONS, 28),
+        symbolic::TITLE,
+        usage_lines(symbolic::OPTIONS, 28)
+    )
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Asked {
+    rules: PathBuf,
+    matches: String,
+    json: bool,
+    write: Option<PathBuf>,
+    settings: Settings,
+}
+
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> {
+    let mut parser = lexopt::Parser::from_args(args);
+    let mut asked = Asked::default();
+    let mut rules = None;
+    let mut words: Vec<String> = Vec::new();
+    while let Some(arg) = parser.next().map_err(sentence)? {
+        match arg {
+            Short('h') | Long("help") => return Ok(None),
+            Short('j') | Long("json") => asked.json = true,
+            Long("rules") => rules = Some(parser.value().map_err(sentence)?.into()),
+            Long("write") => asked.write = Some(parser.value().map_err(sentence)?.into()),
+            Long(name) => {
+                let name = name.to_owned();
+                if !asked.settings.take(&name, &mut parser)? {
+                    return Err(format!("invalid option '--{name}'"));
+                }
+            }
+            Value(word) => {
+                words.push(word.into_string().map_err(|_| "matches are text".to_owned())?);
+            }
+            other => return Err(sentence(other.unexpected())),
+        }
+    }
+    asked.rules = rules.ok_or("--rules is missing")?;
+    asked.matches = words.join(" ");
+    Ok(Some(asked))
+}
+
+/// Runs the command with the arguments after its name.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let asked = match given("ask", parse(args), usage) {
+        Ok(asked) => asked,
+        Err(status) => return status,
+    };
+    symbolic::status(answer(&asked))
+}
+
+/// What was found at a hook.
+struct Found {
+    text: String,
+    json: Json,
+    /// Some of the packets pass.
+    pass: bool,
+}
+
+/// Whether some of the packets pass each hook; prints what becomes of them.
+fn answer(asked: &Asked) -> Result<bool, String> {
+    let devices = Devices::default();
+    let now = SystemTime::now();
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let rules = Loaded::new(&asked.rules, &devices, now)?;
+    let stations = stations(&[&rules], &asked.settings)?;
+    if stations.is_empty() {
+        return Err(format!("Error: {}: there are no base chains", rules.file));
+    }
+    if let Some(dir) = &asked.write {
+        std::fs::create_dir_all(dir).map_err(|e| format!("Error: {}: {e}", dir.display()))?;
+    }
+    let (mut found, mut refused) = (Vec::new(), Vec::new());
+    let mut count = 0;
+    for station in &stations {
+        match Matches::new(&asked.matches, station, &devices, now) {
+            Ok(matches) => {
+                found.extend(at(station, &rules, &matches, asked, &devices, &mut count)?);
+            }
+            // What can be asked depends on the family.
+            Err(message) => refused.push(format!("{}: {message}", station.name)),
+        }
+    }
+    if refused.len() == stations.len() {
+        let message = refused[0].split_once(": ").map_or(&*refused[0], |(_, message)| message);
+        return Err(format!("Error: {message}"));
+    }
+    for message in refused {
+        errln!("note: not asked at {message}");
+    }
+    if found.is_empty() {
+        errln!("note: no packet can match this");
+    }
+    match asked.json {
+        true => {
+            let all: Vec<&Json> = found.iter().map(|found| &found.json).collect();
+            out!("{:#}\n", json!({ "hooks": all }));
+        }
+        false => {
+            let all: Vec<&str> = found.iter().map(|found| &*found.text).collect();
+            out!("{}", all.join("\n"));
+        }
+    }
+    Ok(!found.is_empty() && found.iter().all(|found| found.pass))
+}
+
+/// What becomes of the packets at a hook; `None` if none of them can be there.
+fn at(
+    station: &Station,
+    rules: &Loaded,
+    matches: &Matches,
+    asked: &Asked,
+    devices: &Devices,
+    count: &mut usize,
+) -> Result<Option<Found>, String> {
+    let program = station.program(rules, &asked.settings, &mut HashMap::new());
+    let matches = matches.program(&asked.settings)?;
+    let answer = ask(station.place, &program, &matches, asked.settings.limits);
+    let Answer { universe, classes, nfproto, transport } =
+        answer.map_err(|unanswered| match unanswered {
+            Unanswered::Rules(failure) => station.failed(rules, devices, &failure),
+            Unanswered::Match(_, failure) => format!("Error: {}: {failure}", asked.matches),
+        })?;
+    if classes.is_empty() {
+        return Ok(None);
+    }
+    let rule_name = |number: u32| rules.rule_place(RuleIndex(number), devices);
+    let listing = rules.listing(&rules.generation, devices);
+    let words =
+        Words::new(listing, station.place, &universe, &rule_name).of_protocols(nfproto, transport);
+    let classes_word = if classes.len() == 1 { "class" } else { "classes" };
+    let mut text = format!("{}: {} {classes_word}\n", station.name, classes.len());
+    let mut all = Vec::new();
+    for class in &classes {
+        *count += 1;
+        let told = Told::new(&words, class, &[(rules, &program)], devices)?;
+        let written = match &asked.write {
+            Some(dir) => told.write(dir, &station.capture_name(*count))?,
+            None => None,
+        };
+        let _ = write!(text, "\n{count}. {}   {}", told.packets_text(), told.fates[0].text("   "));
+        text.push_str(&told.example_text());
+        all.push(json!({
+            "packets": told.packets,
+            "complete": !class.more_boxes,
+            "share": class.share,
+            "becomes": told.fates[0].json(),
+            "depends": !class.depends.is_empty(),
+            "example": told.example_json(written),
+        }));
+    }
+    let passes = |end: End| matches!(end, End::Accept | End::Queue { .. });
+    let pass = classes.iter().any(|class| passes(class.fates[0].end));
+    Ok(Some(Found { text, json: json!({ "hook": station.name, "classes": all }), pass }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_options_are_known() {
+        let all = SECTIONS.iter().flat_map(|(_, options)| options.iter());
+        crate::options::assert_known(all, |line| {
+            parse(line.split(' ').map(OsString::from)).map(|_| ())
+        });
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What a ruleset does with the packets that matches are about: for claims and questions.
+
+use penstock_program::image::{ChainIndex, RuleIndex};
+use penstock_program::op::Op;
+
+use crate::asked::asked;
+use crate::diagram::{Limits, Region, Undecided};
+use crate::place::Place;
+use crate::program::{Program, before_tracking, is_look};
+use crate::universe::Universe;
+use crate::walk::{Evaluated, Failure, evaluate, matching};
+
+/// Packets that matches are about, and what becomes of them.
+pub(crate) struct Matched {
+    /// The fields of rules and matches.
+    pub universe: Universe,
+    /// The packets that each match is about: those that can be.
+    pub regions: Vec<Region>,
+    /// What becomes of all of them.
+    pub evaluated: Evaluated,
+}
+
+/// Why there is no answer about matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// The ruleset.
+    Rules(Failure),
+    /// A match, by its number.
+    Match(usize, Failure),
+}
+
+impl Unanswered {
+    /// A limit that was reached when all rules were evaluated.
+    pub(crate) fn after_all(program: &Program<'_>, limit: Undecided) -> Unanswered {
+        let done = program.image.rules.len();
+        Unanswered::Rules(Failure::Undecided { limit, done: (done, done) })
+    }
+}
+
+/// Evaluates a ruleset over the packets that matches are about. A match is a ruleset of which the
+/// first rule of the first base chain is meant; without a rule it is about all packets.
+///
+/// # Errors
+/// What cannot be evaluated.
+pub(crate) fn matched(
+    place: Place,
+    program: &Program<'_>,
+    matches: &[&Program<'_>],
+    limits: Limits,
+) -> Result<Matched, Unanswered> {
+    let mut fields = asked(place, program);
+    for one in matches {
+        fields.extend(asked(place, one));
+    }
+    let mut universe = Universe::new(place, limits, fields);
+    let early =
+        program.bases.first().is_some_and(|base| before_tracking(place.hook, base.priority));
+    let mut regions = Vec::new();
+    for (number, one) in matches.iter().enumerate() {
+        let region = match first_rule(one) {
+            None => Ok(universe.diagrams.all()),
+            Some(rule) => match not_a_match(one, rule) {
+                Some(reason) => Err(Failure::NoMeaning { rule, reason }),
+                None => matching(&mut universe, one, rule, early),
+            },
+        };
+        regions.push(region.map_err(|failure| Unanswered::Match(number, failure))?);
+    }
+    let limit = |limit: Undecided| {
+        Unanswered::Rules(Failure::Undecided { limit, done: (0, program.image.rules.len()) })
+    };
+    let enter = universe.diagrams.union(&regions).map_err(limit)?;
+    let evaluated = evaluate(&mut universe, program, &enter).map_err(Unanswered::Rules)?;
+    let limit = |limit| Unanswered::after_all(program, limit);
+    // Rules may have asked for more fields.
+    let possible = universe.possible().map_err(limit)?;
+    for region in &mut regions {
+        *region = universe.diagrams.and(region, &possible).map_err(limit)?;
+    }
+    Ok(Matched { universe, regions, evaluated })
+}
+
+fn first_rule(program: &Program<'_>) -> Option<RuleIndex> {
+    let chain: ChainIndex = program.bases.first()?.chain;
+    let chain = program.image.chain(chain)?;
+    (chain.first < chain.end).then_some(RuleIndex(chain.first))
+}
+
+/// Why a rule is more than a match with a verdict.
+fn not_a_match(program: &Program<'_>, rule: RuleIndex) -> Option<&'static str> {
+    let ops = program.image.ops_at(rule);
+    let is_match = ops.iter().all(|op| is_look(op) || matches!(op, Op::Verdict(_)));
+    (!is_match).then_some("matches are expected here, which look at nothing but the packet")
+}
