@@ -33,7 +33,7 @@ fn commands_of_the_page_print_what_stands_there() {
         assert_eq!(printed.trim_end(), expected.trim_end(), "{command}");
         commands += 1;
     }
-    assert_eq!(commands, 5, "commands on the page");
+    assert_eq!(commands, 6, "commands on the page");
 }
 
 #[test]
@@ -62,6 +62,12 @@ fn exit_statuses_say_what_was_found() {
         ("penstock ask --rules new.nft tcp dport 22 counter } chain c { tcp dport 23", 2),
         ("penstock ask --rules new.nft limit rate 1/second", 2),
         ("penstock ask --rules missing.nft", 2),
+        ("penstock cover --rules new.nft", 0),
+        ("penstock cover --rules grown.nft", 1),
+        ("penstock cover --json --hook input --rules grown.nft", 1),
+        ("penstock cover --hook output --rules grown.nft", 2),
+        ("penstock cover --rules - --write x", 2),
+        ("penstock cover", 2),
     ] {
         let (printed, found) = run(line);
         assert_eq!(found, status, "{line}\n{printed}");

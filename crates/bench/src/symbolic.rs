@@ -3,7 +3,8 @@
 //! What a change of a ruleset does to all packets: one comparison of two linked rulesets.
 //!
 //! `diff-acl-10000` are lists after ClassBench that differ in ten rules, `link-acl-10000` beside it
-//! links one of them; `diff-set-1000000` are sets of so many addresses, of which ten were exchanged.
+//! links one of them, and `cover-acl-10000` finds packets that meet its rules; `diff-set-1000000`
+//! are sets of so many addresses, of which ten were exchanged.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -11,7 +12,7 @@ use std::hint::black_box;
 
 use penstock_program::{ChainType, Family, Hook};
 use penstock_ruleset::link::Linked;
-use penstock_symbolic::{Base, Limits, Place, Program, diff};
+use penstock_symbolic::{Base, Limits, Place, Program, cover, diff};
 use penstock_testkit::classbench::Kind;
 
 use crate::router::ruleset;
@@ -89,6 +90,13 @@ pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
     })];
     let [old, new] = [false, true].map(|new| list(Kind::AccessControl, count as usize, new));
     all.push(compare("diff-acl-10000".to_owned(), &old, &new).against("link-acl-10000"));
+    let linked = Linked::new(&ruleset(&old).generation()).expect("rules that run");
+    let covered = Variant::new("cover-acl-10000", 1, move || {
+        let place = Place { family: Family::Ip, hook: Hook::Forward };
+        let found = cover(place, &program(&linked), false, Limits::default());
+        let _ = black_box(found.map(|found| found.cases.len()));
+    });
+    all.push(covered.against("link-acl-10000"));
     let count = scale.count(1_000_000);
     let [old, new] = [false, true].map(|new| set(count, new));
     all.push(compare("diff-set-1000000".to_owned(), &old, &new).against("link-acl-10000"));

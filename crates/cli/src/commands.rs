@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    ask, bench, bpf, capture, check, completion, confirm, diff, down, draw, exec, monitor, net,
-    nft, port, prove, run, show, table, test, top, trace, translate, up, web,
+    ask, bench, bpf, capture, check, completion, confirm, cover, diff, down, draw, exec, monitor,
+    net, nft, port, prove, run, show, table, test, top, trace, translate, up, web,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 27] = [
+pub const COMMANDS: [Command; 28] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -67,6 +67,13 @@ pub const COMMANDS: [Command; 27] = [
         sections: &ask::SECTIONS,
         operands: Values::Any,
         main: |args| ask::main(args),
+    },
+    Command {
+        name: "cover",
+        about: "find packets that meet every rule, and the rules that none can meet",
+        sections: &cover::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| cover::main(args),
     },
     Command {
         name: "draw",
@@ -276,6 +283,7 @@ mod tests {
             ("diff", include_str!("../../../man/penstock-diff.1")),
             ("prove", include_str!("../../../man/penstock-prove.1")),
             ("ask", include_str!("../../../man/penstock-ask.1")),
+            ("cover", include_str!("../../../man/penstock-cover.1")),
         ] {
             let command = COMMANDS.iter().find(|c| c.name == name).expect(name);
             pages.push((name, text, command.options().collect()));

@@ -13,6 +13,7 @@ mod command;
 mod commands;
 mod completion;
 mod confirm;
+mod cover;
 mod dataplane;
 mod diff;
 mod down;

@@ -5,10 +5,10 @@
 mod expect;
 pub mod line;
 pub mod options;
-mod record;
+pub mod record;
 mod report;
-mod run;
-mod suite;
+pub mod run;
+pub mod suite;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -168,7 +168,7 @@ fn record(suite: &Suite) -> Result<String, String> {
         let of_one = |action: &Action| match action {
             Action::Packet { .. } => true,
             Action::Frames { numbers, .. } => numbers.start() == numbers.end(),
-            Action::Established { .. } | Action::Wait(_) => false,
+            Action::Known(_) | Action::Wait(_) => false,
         };
         let steps = test.steps.iter().filter(|s| s.expected.is_empty() && of_one(&s.action));
         recorded.extend(steps.map(|step| (record::key(step.loc), None)));

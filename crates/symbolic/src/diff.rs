@@ -13,12 +13,11 @@ use penstock_program::op::Op;
 use crate::asked::asked;
 use crate::classes::{Class, Of, classes};
 use crate::diagram::{Limits, Region, Undecided};
-use crate::field::{Field, Input, What};
 use crate::identity::{self, Changes, Identities};
 use crate::place::Place;
-use crate::program::{Program, before_tracking, changed_sets, is_look, reachable, written_fields};
+use crate::program::{Program, before_tracking, is_look, reachable};
 use crate::universe::Universe;
-use crate::walk::{Failure, evaluate, matching};
+use crate::walk::{Failure, changed_variables, evaluate, matching};
 
 /// What a change does.
 pub struct Difference {
@@ -116,22 +115,8 @@ fn affected(
         }
     }
     let union = universe.diagrams.union(&regions).map_err(|limit| undecided(limit, old))?;
-    // Rules see what rules before them have written.
-    let mut written = Vec::new();
-    for program in [old, new] {
-        for field in written_fields(program) {
-            written.extend_from_slice(universe.variables(field));
-        }
-        // A set that the packet itself has changed has other elements afterwards.
-        let changed = changed_sets(program);
-        for field in universe.fields() {
-            if let Field::Input(Input { what: What::Member, rule, .. }) = field
-                && changed.contains(rule)
-            {
-                written.extend_from_slice(universe.variables(*field));
-            }
-        }
-    }
+    let written: Vec<u32> =
+        [old, new].iter().flat_map(|program| changed_variables(universe, program)).collect();
     match written.is_empty() {
         true => Ok(union),
         false => universe

@@ -89,6 +89,18 @@ impl<'u> Example<'u> {
         example.disagrees().is_none().then_some(example)
     }
 
+    /// The name of an interface that the packet has.
+    pub fn interface_name(&self, index: u32) -> String {
+        let name = self.interfaces.get(&index).map_or([0; 16], |interface| interface.name);
+        let name = name.split(|byte| *byte == 0).next().unwrap_or(&[]);
+        String::from_utf8_lossy(name).into_owned()
+    }
+
+    /// The value of a field that rules ask, as bytes of the number.
+    pub fn value(&self, field: Field) -> Option<Vec<u8>> {
+        self.universe.value(field, &self.point)
+    }
+
     fn number(&self, field: Field) -> Option<u32> {
         let value = self.universe.value(field, &self.point)?;
         let mut bytes = [0; 4];

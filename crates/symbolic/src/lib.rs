@@ -10,12 +10,13 @@
 //! image, base chains -> asked fields -> Universe (variables, what is possible)
 //!                    -> evaluate: region in -> rule by rule -> decisions: region, end, rule
 //! two of them        -> diff: classes of packets that end otherwise -> boxes, an example
+//! all packets               -> cover: packets that meet the rules, or why none does
 //! claims             -> prove: holds, or a packet for which it does not
 //! ```
 //!
 //! | file | it is |
 //! | --- | --- |
-//! | `diagram`, `bits` | regions and what is done with them, within limits of memory and time; numbers whose bits are regions |
+//! | `diagram`, `bits`, `hull` | regions and what is done with them, within limits of memory and time; numbers whose bits are regions; what a region's packets have in common |
 //! | `field`, `place`, `universe` | what rules ask, and where; variables in their order, and what cannot be together |
 //! | `layout`, `boxes`, `preferred` | regions in terms of values: few wide boxes, packets that are easy to read |
 //! | `program`, `asked`, `identity` | rulesets: what can be reached, what is asked, what two of them have in common |
@@ -25,9 +26,10 @@
 //! | `classes`, `diff` | packets by what becomes of them; those that two rulesets treat otherwise |
 //! | `matched`, `ask`, `prove` | what becomes of the packets that a match is about; claims |
 //! | `example` | a packet of a region, and what the interpreter does with it |
+//! | `cover` | packets that together meet every rule |
 //!
-//! A file uses those of its row and of rows above; `example` checks what the others say and uses
-//! none of them.
+//! A file uses those of its row and of rows above; `example` checks what those above it say
+//! and uses none of them.
 //!
 //! The field of a packet that depends on more than the packet is an [`Input`]. What has no meaning
 //! here is refused with the rule and the reason ([`Failure`]); nothing is left out. This crate
@@ -40,11 +42,13 @@ mod asked;
 mod bits;
 mod boxes;
 mod classes;
+mod cover;
 mod diagram;
 mod diff;
 mod example;
 mod fate;
 mod field;
+mod hull;
 mod identity;
 mod layout;
 mod lookup;
@@ -64,6 +68,7 @@ pub use asked::asked;
 pub use bits::Bit;
 pub use boxes::{PacketBox, Part, Values, parts};
 pub use classes::Class;
+pub use cover::{Addresses, Case, Cover, Coverage, cover, own_addresses};
 pub use diagram::{Decided, Diagrams, Limits, Region, Undecided};
 pub use diff::{Difference, Side, diff};
 pub use example::{Example, Verified, check};
@@ -74,4 +79,6 @@ pub use place::Place;
 pub use program::{Base, Program, reachable, set_address};
 pub use prove::{Claim, Outcome, Proof, Proofs, prove};
 pub use universe::Universe;
-pub use walk::{Decision, Evaluated, Failure, evaluate, evaluate_reach, matching};
+pub use walk::{
+    Decision, Evaluated, Failure, Matches, Notes, evaluate, evaluate_noting, matching, may_match,
+};

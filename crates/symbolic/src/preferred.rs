@@ -7,6 +7,7 @@ use penstock_wire::{ethernet, protocol};
 
 use crate::diagram::{Decided, Region};
 use crate::field::{Base, Field, state};
+use crate::layout;
 use crate::universe::Universe;
 
 /// Index of the interface of arrival, where rules do not ask for an index.
@@ -27,6 +28,12 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
         (at..).zip(bytes).map(|(at, byte)| (Field::Header { base, at }, vec![*byte])).collect()
     };
     let meta = |key, bytes: &[u8]| vec![(Field::Meta(key), bytes.to_vec())];
+    let of_tcp = |state, flags: &[u8]| {
+        let mut all = meta(MetaKey::L4Proto, &[protocol::TCP]);
+        all.push((Field::CtState, vec![state]));
+        all.extend(header(Base::Transport, 12, flags));
+        all
+    };
     let mut wishes: Vec<Vec<(Field, Vec<u8>)>> = vec![
         meta(MetaKey::NfProto, &[2]),
         meta(MetaKey::Protocol, &ethernet::IPV4.to_be_bytes()),
@@ -56,6 +63,11 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
         header(Base::Network, 8, &[0x20, 0x01, 0x0d, 0xb8, 0, 1]),
         header(Base::Network, 24, &[0x20, 0x01, 0x0d, 0xb8, 0, 2]),
         header(Base::Network, 8, &[64]),
+        // Packets as connection tracking takes them for such a state.
+        of_tcp(state::NEW, &[0x50, 2]),
+        of_tcp(state::ESTABLISHED, &[0x50, 0x10]),
+        of_tcp(state::RELATED, &[0x50, 2]),
+        of_tcp(state::INVALID, &[0x50, 0]),
         header(Base::Transport, 0, &40_000u16.to_be_bytes()),
         header(Base::Transport, 2, &80u16.to_be_bytes()),
         header(Base::Transport, 2, &40_001u16.to_be_bytes()),
@@ -64,6 +76,43 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
     ]);
     for wish in wishes {
         let wanted = d.and(&region, &universe.with_values(&wish)?)?;
+        if !wanted.is_none() {
+            region = wanted;
+        }
+    }
+    same_bytes(universe, region)
+}
+
+/// The transport header of a protocol, as far as rules do not ask for its bytes.
+pub(crate) fn transport_header(carried: u8) -> &'static [u8] {
+    match carried {
+        protocol::TCP => {
+            &[0x9c, 0x40, 0x9c, 0x41, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]
+        }
+        protocol::UDP => &[0x9c, 0x40, 0x9c, 0x41, 0, 8, 0, 0],
+        _ => &[8, 0, 0, 0, 0, 1, 0, 1],
+    }
+}
+
+/// Of a region the packets in which bytes that have two names are the same by both: those after an
+/// IPv4 header without options are those of the transport header.
+fn same_bytes(universe: &Universe, region: Region) -> Decided<Region> {
+    const IPV4_LEN: u16 = 20;
+    let d = &universe.diagrams;
+    let Some(point) = d.packet_of(&region) else { return Ok(region) };
+    if layout::version(universe, &point) != Some(4) {
+        return Ok(region);
+    }
+    let usual = transport_header(layout::transport(universe, &point).unwrap_or(protocol::TCP));
+    let mut region = region;
+    for field in universe.fields() {
+        let Field::Header { base: Base::Network, at } = *field else { continue };
+        let Some(at) = at.checked_sub(IPV4_LEN) else { continue };
+        let other = Field::Header { base: Base::Transport, at };
+        let usual = || usual.get(usize::from(at)).map(|byte| vec![*byte]);
+        let Some(value) = universe.value(other, &point).or_else(usual) else { continue };
+        let both = universe.with_values(&[(*field, value.clone()), (other, value)])?;
+        let wanted = d.and(&region, &both)?;
         if !wanted.is_none() {
             region = wanted;
         }

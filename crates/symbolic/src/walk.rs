@@ -20,10 +20,13 @@ use penstock_program::{ChainType, DynamicSet, Family};
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region, Undecided};
 use crate::fate::End;
-use crate::field::{Done, Field};
+use crate::field::{Done, Field, Input, What};
+use crate::hull::Hull;
 use crate::machine::Machine;
 use crate::meaning::{At, Follows, Meaning, RuleEnd, Unable};
-use crate::program::{Program, before_tracking, input_number, is_look, set_address};
+use crate::program::{
+    Program, before_tracking, changed_sets, input_number, is_look, set_address, written_fields,
+};
 use crate::universe::Universe;
 
 /// Packets of which the same rule has decided.
@@ -45,8 +48,17 @@ pub struct Evaluated {
     pub decisions: Vec<Decision>,
     /// Values of fields at the end, where rules write them.
     pub written: HashMap<Field, Vec<Bit>>,
-    /// Packets that reach each rule, where that was asked for: in the order of the image.
-    pub reached: Vec<(RuleIndex, Region)>,
+}
+
+/// What was noted on the way.
+#[derive(Default)]
+pub struct Notes {
+    /// Packets that each rule matches: those for which it comes to its end, or decides.
+    pub met: HashMap<RuleIndex, Vec<Region>>,
+    /// Packets that each chain was entered with.
+    pub entered: HashMap<ChainIndex, Vec<Region>>,
+    /// Packets that a rule took out of its chain, in the order of the walk.
+    pub taken: Vec<(RuleIndex, Region)>,
 }
 
 /// Why there is no answer.
@@ -92,22 +104,90 @@ pub fn evaluate(
 ) -> Result<Evaluated, Failure> {
     let mut walk = Walk::new(universe, program);
     walk.hook(enter)?;
-    Ok(Evaluated { decisions: walk.decisions, written: walk.machine.writes, reached: walk.reached })
+    Ok(Evaluated { decisions: walk.decisions, written: walk.machine.writes })
 }
 
-/// As [`evaluate`], and notes which packets reach each rule.
+/// Packets for which rules may do something, whatever others have written: all others pass a rule
+/// as if it were not there.
+pub struct Matches {
+    /// By the number of the rule; `None` for rules that were not asked for.
+    of: Vec<Option<(Region, Hull)>>,
+}
+
+impl Matches {
+    /// Those of a rule.
+    pub fn of(&self, rule: RuleIndex) -> Option<&Region> {
+        self.of.get(rule.0 as usize)?.as_ref().map(|(region, _)| region)
+    }
+}
+
+/// Evaluates base chains over the packets of a region: which packets meet what.
 ///
 /// # Errors
 /// A limit, or a rule that has no symbolic meaning.
-pub fn evaluate_reach(
+pub fn evaluate_noting(
     universe: &mut Universe,
     program: &Program<'_>,
+    matches: &Matches,
     enter: &Region,
-) -> Result<Evaluated, Failure> {
+) -> Result<Notes, Failure> {
     let mut walk = Walk::new(universe, program);
-    walk.notes_reach = true;
+    walk.notes = Some(Notes::default());
+    walk.matches = Some((matches, Hull::of(&walk.universe.diagrams, enter)));
     walk.hook(enter)?;
-    Ok(Evaluated { decisions: walk.decisions, written: walk.machine.writes, reached: walk.reached })
+    Ok(walk.notes.unwrap_or_default())
+}
+
+/// Variables of fields that rules change: rules see what rules before them have written, and a set
+/// that the packet itself has changed has other elements afterwards.
+pub(crate) fn changed_variables(universe: &Universe, program: &Program<'_>) -> Vec<u32> {
+    let sets = changed_sets(program);
+    let is_changed = |field: &&Field| {
+        matches!(field, Field::Input(Input { what: What::Member, rule, .. })
+            if sets.contains(rule))
+    };
+    let members = universe.fields().iter().filter(is_changed).copied();
+    let fields = written_fields(program).into_iter().chain(members);
+    fields.flat_map(|field| universe.variables(field).to_vec()).collect()
+}
+
+/// Finds what rules may match.
+///
+/// # Errors
+/// A limit, or a rule that has no symbolic meaning.
+pub fn may_match(
+    universe: &mut Universe,
+    program: &Program<'_>,
+    rules: &[RuleIndex],
+) -> Result<Matches, Failure> {
+    let hook = universe.place.hook;
+    let mut sides: Vec<bool> =
+        program.bases.iter().map(|base| before_tracking(hook, base.priority)).collect();
+    sides.sort_unstable();
+    sides.dedup();
+    let mut all = Vec::with_capacity(rules.len());
+    for rule in rules {
+        let mut regions = Vec::new();
+        for early in &sides {
+            regions.push(matching(universe, program, *rule, *early)?);
+        }
+        all.push((*rule, regions));
+    }
+    let changed = changed_variables(universe, program);
+    let d = &universe.diagrams;
+    let limit = |limit| Failure::Undecided { limit, done: (0, program.image.rules.len()) };
+    let mut of = vec![None; program.image.rules.len()];
+    for (rule, regions) in all {
+        let mut region = d.union(&regions).map_err(limit)?;
+        if !changed.is_empty() {
+            region = d.whatever(&region, changed.iter().copied()).map_err(limit)?;
+        }
+        let hull = Hull::of(d, &region);
+        if let Some(to) = of.get_mut(rule.0 as usize) {
+            *to = Some((region, hull));
+        }
+    }
+    Ok(Matches { of })
 }
 
 /// Packets for which a rule may do something, whatever rules before it have written: those that
@@ -133,8 +213,9 @@ struct Walk<'a, 'p> {
     decisions: Vec<Decision>,
     base: ChainIndex,
     before_tracking: bool,
-    notes_reach: bool,
-    reached: Vec<(RuleIndex, Region)>,
+    notes: Option<Notes>,
+    /// What rules may match, if that is known; and what all packets have in common.
+    matches: Option<(&'a Matches, Hull)>,
     /// Rules that were evaluated, and all.
     done: (usize, usize),
 }
@@ -149,8 +230,8 @@ impl<'a, 'p> Walk<'a, 'p> {
             decisions: Vec::new(),
             base: ChainIndex(0),
             before_tracking: false,
-            notes_reach: false,
-            reached: Vec::new(),
+            notes: None,
+            matches: None,
             done: (0, all),
         }
     }
@@ -226,17 +307,28 @@ impl<'a, 'p> Walk<'a, 'p> {
     fn chain(&mut self, chain: ChainIndex, enter: Region, depth: usize) -> Result<Region, Failure> {
         let image = self.program.image;
         let Some(linked) = image.chain(chain) else { return Ok(enter) };
+        if let Some(notes) = &mut self.notes {
+            notes.entered.entry(chain).or_default().push(enter.clone());
+        }
         let mut reach = enter;
         let mut ended = vec![];
         for rule in (linked.first..linked.end).map(RuleIndex) {
             if reach.is_none() {
                 break;
             }
-            self.limit(self.universe.diagrams.check_time())?;
-            if self.notes_reach {
-                self.reached.push((rule, reach.clone()));
+            if self.passes(rule, &reach)? {
+                continue;
             }
-            let ends = self.rule(rule, reach.clone())?;
+            self.limit(self.universe.diagrams.check_time())?;
+            let before = reach.clone();
+            let Follows { ends, next } = self.rule(rule, reach.clone())?;
+            if let Some(notes) = &mut self.notes {
+                let is_break =
+                    |end: &RuleEnd| matches!(end, RuleEnd::Verdict(LinkedVerdict::Break));
+                let decided = ends.iter().filter(|(_, end)| !is_break(end));
+                let met = decided.map(|(region, _)| region.clone()).chain(next);
+                notes.met.entry(rule).or_default().extend(met.filter(|region| !region.is_none()));
+            }
             for (region, end) in ends {
                 if region.is_none() {
                     continue;
@@ -277,14 +369,28 @@ impl<'a, 'p> Walk<'a, 'p> {
                     }
                 }
             }
+            if let Some(notes) = &mut self.notes {
+                let taken = self.universe.diagrams.minus(&before, &reach);
+                let taken = taken.map_err(|limit| Failure::Undecided { limit, done: self.done })?;
+                if !taken.is_none() {
+                    notes.taken.push((rule, taken));
+                }
+            }
             self.done.0 += 1;
         }
         ended.push(reach);
         self.limit(self.universe.diagrams.union(&ended))
     }
 
-    /// Runs a rule: which packets end it, and how.
-    fn rule(&mut self, rule: RuleIndex, reach: Region) -> Result<Vec<(Region, RuleEnd)>, Failure> {
+    /// Whether packets are known to pass a rule as if it were not there.
+    fn passes(&self, rule: RuleIndex, reach: &Region) -> Result<bool, Failure> {
+        let Some((matches, common)) = &self.matches else { return Ok(false) };
+        let Some(Some((region, hull))) = matches.of.get(rule.0 as usize) else { return Ok(false) };
+        Ok(common.excludes(hull) || !self.limit(self.universe.diagrams.meet(reach, region))?)
+    }
+
+    /// Runs a rule: which packets end it, and how; and which come to its end.
+    fn rule(&mut self, rule: RuleIndex, reach: Region) -> Result<Follows, Failure> {
         let mut ends = Vec::new();
         let mut live = reach;
         for (number, op) in self.program.image.ops_at(rule).iter().enumerate() {
@@ -295,10 +401,10 @@ impl<'a, 'p> Walk<'a, 'p> {
             ends.extend(follows.ends);
             match follows.next {
                 Some(next) => live = next,
-                None => break,
+                None => return Ok(Follows { next: None, ends }),
             }
         }
-        Ok(ends)
+        Ok(Follows { next: Some(live), ends })
     }
 
     fn operation(

@@ -6,8 +6,8 @@ mod support;
 
 use fastrand::Rng;
 use penstock_symbolic::{
-    Answer, Decider, Example, Failure, Fate, Unanswered, Universe, Written, ask, asked, check,
-    evaluate,
+    Answer, Cover, Coverage, Decider, Example, Failure, Fate, Unanswered, Universe, Written, ask,
+    asked, check, cover, evaluate,
 };
 use support::*;
 
@@ -113,4 +113,52 @@ fn classes_of_a_question_are_apart_and_together_all_that_it_is_about() {
     }
     println!("{packets} packets of questions");
     assert!(packets > 0);
+}
+
+#[test]
+fn rules_that_no_case_meets_are_met_by_no_packet() {
+    let mut rng = Rng::with_seed(seed() + 4);
+    let pool = pool();
+    let (mut met, mut never, mut packets) = (0, 0, 0);
+    for round in 0..rounds(30) {
+        let draft = Draft::random(&mut rng, true);
+        let text = draft.text();
+        let rules = load(&text).unwrap_or_else(|e| panic!("{text}\n{e}"));
+        let hook = draft.hook();
+        let program = program(&rules, hook);
+        let covered = match cover(place(&rules, hook), &program, true, limits()) {
+            Ok(covered) => covered,
+            Err(Failure::NoMeaning { reason, .. }) if reason.contains("checksum") => continue,
+            Err(failure) => panic!("round {round}: {failure:?}\n{text}"),
+        };
+        let Cover { universe, rules, cases } = &covered;
+        let mut no_packet = Vec::new();
+        for (rule, coverage) in rules {
+            match coverage {
+                Coverage::Case(number) => {
+                    met += 1;
+                    let case = &cases[*number];
+                    let example = Example::new(universe, &case.example).unwrap();
+                    assert!(example.run(&program).met.contains(rule), "round {round}\n{text}");
+                }
+                Coverage::NotMade => {}
+                Coverage::Taken(takers) => {
+                    assert!(!takers.is_empty(), "round {round}\n{text}");
+                    no_packet.push(*rule);
+                }
+                Coverage::NothingMatches | Coverage::NothingComes => no_packet.push(*rule),
+            }
+        }
+        never += no_packet.len();
+        let possible = universe.possible().unwrap();
+        for _ in 0..30 {
+            let point = sample(universe, &possible, &pool, &mut rng).unwrap().unwrap();
+            let Some(example) = Example::new(universe, &point) else { continue };
+            packets += 1;
+            let wrong = example.run(&program).met.into_iter().find(|rule| no_packet.contains(rule));
+            assert_eq!(wrong, None, "round {round}\n{text}");
+        }
+    }
+    println!("{met} rules met, {never} rules never, {packets} packets");
+    assert!(met > 0 && packets > 0);
 }

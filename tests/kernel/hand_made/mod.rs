@@ -24,6 +24,7 @@ mod tracking;
 
 use crate::frame::Frame;
 use crate::net::NET;
+use crate::random::cover;
 use crate::scenario::Scenario;
 
 /// All of them.
@@ -48,6 +49,7 @@ pub fn all() -> Vec<Scenario> {
         tracking::all(),
         tc::all(),
         source_routes::all(),
+        cover::examples(),
     ]
     .concat()
 }

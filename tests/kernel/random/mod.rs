@@ -4,6 +4,7 @@
 
 pub mod bridge;
 mod bridge_ip;
+pub mod cover;
 mod ct;
 mod dynamic;
 mod filtering;
@@ -28,7 +29,7 @@ pub struct Kind {
 }
 
 /// All kinds.
-pub const KINDS: [Kind; 12] = [
+pub const KINDS: [Kind; 13] = [
     Kind {
         names: &["random_forwarding_", "random_devices_"],
         scenario: filtering::scenario,
@@ -45,6 +46,7 @@ pub const KINDS: [Kind; 12] = [
     Kind { names: &["random_dynamic_"], scenario: dynamic::scenario, share: 1 },
     Kind { names: &["random_helpers_"], scenario: helpers::scenario, share: 1 },
     Kind { names: &["random_rare_nat_"], scenario: nat::rare, share: 4 },
+    Kind { names: &["random_cover_"], scenario: cover::scenario, share: 8 },
 ];
 
 impl Kind {

@@ -4,7 +4,7 @@
 //! arrives, one that it sends, or a copy of one that came in elsewhere.
 
 mod compare;
-mod complete;
+pub mod complete;
 mod fingerprint;
 mod outgoing;
 mod port;

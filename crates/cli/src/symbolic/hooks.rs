@@ -19,7 +19,7 @@ pub struct Station {
     /// What it is called: `inet forward`, `netdev ingress on wan`.
     pub name: String,
     /// Of hooks of devices: the device.
-    device: Option<String>,
+    pub device: Option<String>,
     /// Only this chain: table and name.
     chain: Option<(String, String)>,
 }

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use penstock_dataplane::DropReason;
 use penstock_lang::source::Loc;
 use penstock_net::Network;
 use penstock_print::rules::{Written, WrittenRules};
@@ -44,6 +45,26 @@ pub fn expectations(outcome: &Outcome, rules: &WrittenRules) -> Vec<String> {
     let policy = refused
         .map(|(at, _)| format!("expect policy {} {} {}", at.family.name(), at.table, at.chain));
     out.extend(policy.or(rule));
+    out.dedup();
+    out
+}
+
+/// What there is to expect of the fate alone, whichever rules decide it, in lines.
+pub fn fates(outcome: &Outcome) -> Vec<String> {
+    let mut out = Vec::new();
+    if outcome.fate() == Fate::Dropped {
+        let rejected = outcome.dropped.iter().any(|e| e.why.reason() == DropReason::Reject.text());
+        out.push(if rejected { "expect drop reject" } else { "expect drop" }.to_owned());
+    }
+    for sent in &outcome.sent {
+        out.push(format!("expect out {}{}", sent.device, ends(&sent.frame, sent.network)));
+    }
+    if !outcome.delivered.is_empty() {
+        out.push("expect host".to_owned());
+    }
+    let marks = outcome.sent.iter().map(|sent| sent.mark);
+    let mark = marks.chain(outcome.delivered.iter().map(|d| d.mark)).find(|mark| *mark != 0);
+    out.extend(mark.map(|mark| format!("expect mark {mark:#x}")));
     out.dedup();
     out
 }

@@ -19,6 +19,7 @@ use crate::rules::NetNames;
 use crate::setup::Setup;
 use crate::trace::described;
 use crate::trace::outcome::Outcome;
+use crate::trace::pretended::Pretended;
 use crate::trace::told::Told;
 use crate::tracer::Tracer;
 
@@ -97,7 +98,7 @@ impl<'n> Host<'n> {
         path.trace_all(true);
         told.listen();
         let now = ruleset.generation();
-        let mut run = Run { host: self, path, now, time: self.start, established: None };
+        let mut run = Run { host: self, path, now, time: self.start, known: None };
         for step in &test.steps {
             let wrong = |message| Failure::At(step.loc, message);
             for expected in &step.expected {
@@ -106,7 +107,7 @@ impl<'n> Host<'n> {
             }
             match &step.action {
                 Action::Wait(nanoseconds) => run.time = run.time.saturating_add(*nanoseconds),
-                Action::Established { reply } => run.established = Some(*reply),
+                Action::Known(what) => run.known = Some(*what),
                 Action::Packet { source, text } => {
                     let entering = described(source, text, self.setup.net(), self.names, run.time);
                     let entering = entering.map_err(wrong)?;
@@ -140,8 +141,8 @@ struct Run<'h, 'n> {
     now: Arc<Generation>,
     /// Nanoseconds since the epoch at which the next packet comes.
     time: u64,
-    /// The next packet is of an established connection: in its reply direction?
-    established: Option<bool>,
+    /// The next packet is of such a connection.
+    known: Option<Pretended>,
 }
 
 impl Run<'_, '_> {
@@ -152,8 +153,8 @@ impl Run<'_, '_> {
         entering: &Entering<'_>,
         told: &mut Told<'_>,
     ) -> Result<Passed, String> {
-        if let Some(reply) = self.established.take() {
-            self.establish(entering, reply)?;
+        if let Some(what) = self.known.take() {
+            self.know(entering, what)?;
         }
         entering.send(&mut self.path, told).map_err(|e| format!("Error: {e}"))?;
         self.path.flush(told);
@@ -174,8 +175,8 @@ impl Run<'_, '_> {
         Ok(Passed { outcome, trace, wrong })
     }
 
-    /// Enters the connection of a packet, as if it were established.
-    fn establish(&mut self, entering: &Entering<'_>, reply: bool) -> Result<(), String> {
+    /// Enters the connection of a packet into the table.
+    fn know(&mut self, entering: &Entering<'_>, what: Pretended) -> Result<(), String> {
         let network = match entering.port {
             InputPort::Host => &entering.bytes[..],
             InputPort::Device(_) | InputPort::HostDevice(_) | InputPort::Stack(_) => {
@@ -184,11 +185,18 @@ impl Run<'_, '_> {
         };
         let tuple = tuple_of(network).and_then(|tuple| Some((tuple, tuple.invert()?)));
         let Some((tuple, answer)) = tuple else {
-            return Err("only TCP, UDP and ICMP packets without tags can be of an established \
-                        connection"
-                .to_owned());
+            return Err(
+                "only TCP, UDP and ICMP packets without tags can be of a connection that is \
+                        known"
+                    .to_owned(),
+            );
         };
-        let (original, answer) = if reply { (answer, tuple) } else { (tuple, answer) };
+        let both = status::SEEN_REPLY | status::ASSURED | status::CONFIRMED;
+        let (original, answer, status) = match what {
+            Pretended::Established => (tuple, answer, both),
+            Pretended::Reply => (answer, tuple, both),
+            Pretended::Related => (tuple, answer, status::EXPECTED | status::CONFIRMED),
+        };
         const ESTABLISHED: u8 = 3;
         const LIBERAL: u8 = 8;
         let protocol = (tuple.protocol == protocol::TCP).then_some(ProtocolChange::Tcp {
@@ -197,12 +205,7 @@ impl Run<'_, '_> {
             flags: [Some((LIBERAL, LIBERAL)); 2],
             scales: None,
         });
-        let change = FlowChange {
-            timeout: Some(LIFE),
-            status: status::SEEN_REPLY | status::ASSURED | status::CONFIRMED,
-            protocol,
-            ..FlowChange::default()
-        };
+        let change = FlowChange { timeout: Some(LIFE), status, protocol, ..FlowChange::default() };
         let conntrack = self.path.conntrack_mut();
         conntrack.advance(entering.time);
         conntrack

@@ -13,6 +13,7 @@ use super::expect::Expectation;
 use super::line::{Line, Word, Wrong, without_comment};
 use crate::input::{Read, Source};
 use crate::setup::Setup;
+use crate::trace::pretended::Pretended;
 
 /// A file of tests.
 pub struct Suite {
@@ -50,8 +51,8 @@ pub enum Action {
     Packet { source: Source, text: String },
     /// Frames of a capture, by their numbers from 1.
     Frames { read: Read, numbers: RangeInclusive<u64> },
-    /// The next packet is of a connection that is established, in one of its directions.
-    Established { reply: bool },
+    /// The next packet is of a connection that is known already.
+    Known(Pretended),
     /// Nanoseconds pass.
     Wait(u64),
 }
@@ -129,6 +130,7 @@ impl Reader<'_> {
             "packet" => packet(&mut line)?,
             "frame" => self.frames(&mut line)?,
             "established" => established(&mut line)?,
+            "related" => Action::Known(Pretended::Related),
             "wait" => {
                 let time = line.word().ok_or_else(|| Wrong::missing(&line, "a time"))?;
                 let wrong = || Wrong::at(time, "a time has units: 5s, 200ms, 1h30m");
@@ -182,7 +184,7 @@ impl Reader<'_> {
         if !self.tests.is_empty() {
             return Err(Wrong::at(
                 word,
-                "a test has the lines packet, frame, established, wait and expect",
+                "a test has the lines packet, frame, established, related, wait and expect",
             ));
         }
         let takes_nothing = matches!(word.text, "zero" | "allow-exec");
@@ -234,12 +236,11 @@ fn packet(line: &mut Line<'_>) -> Result<Action, Wrong> {
 }
 
 fn established(line: &mut Line<'_>) -> Result<Action, Wrong> {
-    let reply = match line.word() {
-        None => false,
-        Some(Word { text: "reply", .. }) => true,
+    Ok(Action::Known(match line.word() {
+        None => Pretended::Established,
+        Some(Word { text: "reply", .. }) => Pretended::Reply,
         Some(other) => return Err(Wrong::at(other, "`reply`, or nothing, follows")),
-    };
-    Ok(Action::Established { reply })
+    }))
 }
 
 /// Nanoseconds of `1h30m`, `5s`, `200ms`.

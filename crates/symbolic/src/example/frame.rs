@@ -12,6 +12,7 @@ use penstock_wire::{checksum, ethernet, ipv4_options, protocol, tcp};
 
 use crate::field::{Base, Field};
 use crate::layout;
+use crate::preferred::transport_header;
 use crate::universe::Universe;
 
 /// Bytes of a header with those that rules ask put in their places.
@@ -284,17 +285,6 @@ fn ipv6_header(next: u8, extensions: &[u8]) -> (Layer, usize) {
     }
     bytes.extend(extensions);
     (Layer::new(&bytes), bytes.len())
-}
-
-/// The transport header of a protocol, as far as rules do not ask for its bytes.
-fn transport_header(carried: u8) -> &'static [u8] {
-    match carried {
-        protocol::TCP => {
-            &[0x9c, 0x40, 0x9c, 0x41, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]
-        }
-        protocol::UDP => &[0x9c, 0x40, 0x9c, 0x41, 0, 8, 0, 0],
-        _ => &[8, 0, 0, 0, 0, 1, 0, 1],
-    }
 }
 
 /// The network header and all that follows it.

@@ -11,6 +11,9 @@ use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Diagrams, Region};
 use crate::field::{Base, Field, state};
 
+/// Extension headers of IPv6 that the walk to the transport header passes.
+const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
+
 impl Universe {
     /// Packets that can be: of all values of the fields that were asked those that go together.
     pub fn possible(&self) -> Decided<Region> {
@@ -94,7 +97,6 @@ impl Universe {
                 self.imply(possible, &ip6, &six)?;
             }
             self.same_protocol(possible, &ip, 9, &[])?;
-            const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
             self.same_protocol(possible, &ip6, 6, &EXTENSIONS)?;
             // These are not what a packet carries in the end.
             let named = Field::Meta(MetaKey::L4Proto);
@@ -129,9 +131,11 @@ impl Universe {
             }
         } else if self.has(protocol) {
             // Only IP has transport headers, and the frame says what it carries.
-            let ip = d.or(&ethertype(ethernet::IPV4)?, &ethertype(ethernet::IPV6)?)?;
+            let (ip4, ip6) = (ethertype(ethernet::IPV4)?, ethertype(ethernet::IPV6)?);
             if self.has(Field::Transport) {
-                self.imply(possible, &self.is(Field::Transport, true)?, &ip)?;
+                self.imply(possible, &self.is(Field::Transport, true)?, &d.or(&ip4, &ip6)?)?;
+                self.same_protocol(possible, &ip4, 9, &[])?;
+                self.same_protocol(possible, &ip6, 6, &EXTENSIONS)?;
             }
             self.ethertype_in_frame(possible)?;
         }

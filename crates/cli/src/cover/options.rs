@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The command line of `penstock cover`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use lexopt::Arg::{Long, Short};
+
+use crate::options::{Opt, Values, flag, long, usage_lines};
+use crate::setup::sentence;
+use crate::symbolic::{self, Settings};
+
+/// All options.
+pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symbolic::OPTIONS)];
+
+const OPTIONS: &[Opt] = &[
+    long("rules", "the ruleset, as for `nft -f`, or a state file").takes("RULES", Values::Files),
+    long(
+        "write",
+        "write the packets to DIR, for each hook: captures, a network that brings them to\n\
+         it, and a file for `penstock test` that expects what becomes of them now",
+    )
+    .takes("DIR", Values::Directories),
+    flag('j', "json", "print JSON, with each packet"),
+    flag('h', "help", "print this text"),
+];
+
+/// What is printed for `--help`.
+pub fn usage() -> String {
+    format!(
+        "Usage: penstock cover [OPTIONS] --rules RULES\n\n\
+         Finds, for each hook, packets that together meet every rule of RULES that can be met, and\n\
+         says of the others why no packet can meet them.\n\n\
+         {}\n{}:\n{}\n\
+         The exit status is 0 if each rule can be met, 1 if one cannot, and 2 after an error.\n",
+        usage_lines(OPTIONS, 28),
+        symbolic::TITLE,
+        usage_lines(symbolic::OPTIONS, 28)
+    )
+}
+
+/// The command line.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The ruleset.
+    pub rules: PathBuf,
+    /// The directory for packets and tests.
+    pub write: Option<PathBuf>,
+    /// Print JSON.
+    pub json: bool,
+    /// How rulesets are evaluated.
+    pub settings: Settings,
+}
+
+/// Reads the command line; `None` for `--help`.
+pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> {
+    let mut parser = lexopt::Parser::from_args(args);
+    let mut asked = Asked::default();
+    let mut rules = None;
+    while let Some(arg) = parser.next().map_err(sentence)? {
+        match arg {
+            Short('h') | Long("help") => return Ok(None),
+            Short('j') | Long("json") => asked.json = true,
+            Long("rules") => rules = Some(parser.value().map_err(sentence)?.into()),
+            Long("write") => asked.write = Some(parser.value().map_err(sentence)?.into()),
+            Long(name) => {
+                let name = name.to_owned();
+                if !asked.settings.take(&name, &mut parser)? {
+                    return Err(format!("invalid option '--{name}'"));
+                }
+            }
+            other => return Err(sentence(other.unexpected())),
+        }
+    }
+    asked.rules = rules.ok_or("--rules is missing")?;
+    if asked.write.is_some() && asked.rules.as_os_str() == "-" {
+        return Err("--write needs a file of rules, which its tests name".to_owned());
+    }
+    Ok(Some(asked))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_options_are_known() {
+        let all = SECTIONS.iter().flat_map(|(_, options)| options.iter());
+        crate::options::assert_known(all, |line| {
+            parse(line.split(' ').map(OsString::from)).map(|_| ())
+        });
+    }
+}
