@@ -232,3 +232,37 @@ fn a_packet_is_traced_with_the_rules_of_the_running_dataplane() {
     let (ok, said) = net.run(&net.a, "$PENSTOCK trace --live a0 ip saddr 1.1.1.1 ip daddr 2.2.2.2");
     assert!(!ok && said.contains("no dataplane is running"), "{said}");
 }
+
+#[test]
+fn the_rules_of_the_running_dataplane_are_evaluated_over_all_packets() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    let rules = |port: u16| {
+        format!(
+            "table inet t {{
+               chain f {{
+                 type filter hook forward priority 0; policy drop
+                 iif r0 tcp dport {port} accept
+               }}
+             }}"
+        )
+    };
+    net.nft(&rules(22));
+    let new = net.directory.join("new.nft");
+    std::fs::write(&new, rules(23)).unwrap();
+    let new = new.display();
+    for (call, ok, words) in [
+        (format!("$PENSTOCK diff --live {new}"), false, "tcp dport 23"),
+        (format!("$PENSTOCK diff --live {new}"), false, "tcp dport 22"),
+        ("$PENSTOCK ask --live iifname r0 tcp dport 22".into(), true, "iif \"r0\" tcp dport 22"),
+        ("$PENSTOCK ask --live iifname r0 tcp dport 23".into(), false, "policy of chain inet t f"),
+        ("echo never accept tcp dport 23 | $PENSTOCK prove --live -".into(), true, "holds"),
+        ("echo never accept tcp dport 22 | $PENSTOCK prove --live -".into(), false, "refuted"),
+        ("$PENSTOCK cover --live".into(), true, "1 packet meets 1 of 1 rule"),
+    ] {
+        let (status, said) = net.run(&net.r, &call);
+        assert!(status == ok && said.contains(words), "{call}: {said}");
+    }
+    let (ok, said) = net.run(&net.a, "$PENSTOCK ask --live");
+    assert!(!ok && said.contains("no dataplane is running"), "{said}");
+}

@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::setup::sentence;
 use crate::symbolic::hooks::{Station, stations};
-use crate::symbolic::load::{Devices, Loaded};
+use crate::symbolic::load::{Devices, Loaded, Source};
 use crate::symbolic::matches::Matches;
 use crate::symbolic::told::Told;
 use crate::symbolic::words::Words;
@@ -29,6 +29,7 @@ pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symb
 
 const OPTIONS: &[Opt] = &[
     long("rules", "the ruleset, as for `nft -f`, or a state file").takes("RULES", Values::Files),
+    long("live", "the ruleset of the running dataplane, in place of --rules"),
     flag('j', "json", "print JSON"),
     long("write", "write an example of each class to DIR, as captures for `penstock run --read`")
         .takes("DIR", Values::Directories),
@@ -50,9 +51,9 @@ fn usage() -> String {
     )
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Asked {
-    rules: PathBuf,
+    rules: Source,
     matches: String,
     json: bool,
     write: Option<PathBuf>,
@@ -61,18 +62,20 @@ struct Asked {
 
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> {
     let mut parser = lexopt::Parser::from_args(args);
-    let mut asked = Asked::default();
-    let mut rules = None;
+    let mut settings = Settings::default();
+    let (mut json, mut write) = (false, None);
+    let (mut rules, mut live) = (None, false);
     let mut words: Vec<String> = Vec::new();
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Short('h') | Long("help") => return Ok(None),
-            Short('j') | Long("json") => asked.json = true,
+            Short('j') | Long("json") => json = true,
+            Long("live") => live = true,
             Long("rules") => rules = Some(parser.value().map_err(sentence)?.into()),
-            Long("write") => asked.write = Some(parser.value().map_err(sentence)?.into()),
+            Long("write") => write = Some(parser.value().map_err(sentence)?.into()),
             Long(name) => {
                 let name = name.to_owned();
-                if !asked.settings.take(&name, &mut parser)? {
+                if !settings.take(&name, &mut parser)? {
                     return Err(format!("invalid option '--{name}'"));
                 }
             }
@@ -82,9 +85,13 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
             other => return Err(sentence(other.unexpected())),
         }
     }
-    asked.rules = rules.ok_or("--rules is missing")?;
-    asked.matches = words.join(" ");
-    Ok(Some(asked))
+    Ok(Some(Asked {
+        rules: Source::given(rules, live)?,
+        matches: words.join(" "),
+        json,
+        write,
+        settings,
+    }))
 }
 
 /// Runs the command with the arguments after its name.
@@ -106,7 +113,7 @@ struct Found {
 
 /// Whether some of the packets pass each hook; prints what becomes of them.
 fn answer(asked: &Asked) -> Result<bool, String> {
-    let devices = Devices::default();
+    let devices = Devices::of(&[&asked.rules]);
     let now = SystemTime::now();
     let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let rules = Loaded::new(&asked.rules, &devices, now)?;

@@ -38,7 +38,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// Whether each rule can be met; prints which cannot.
 fn all(asked: &Asked) -> Result<bool, String> {
-    let devices = Devices::default();
+    let devices = Devices::of(&[&asked.rules]);
     let now = SystemTime::now();
     let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let rules = Loaded::new(&asked.rules, &devices, now)?;

@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::setup::sentence;
 use crate::symbolic::hooks::{Station, stations};
-use crate::symbolic::load::{Devices, Loaded};
+use crate::symbolic::load::{Devices, Loaded, Source};
 use crate::symbolic::told::Told;
 use crate::symbolic::words::Words;
 use crate::symbolic::{self, Settings};
@@ -27,6 +27,7 @@ use crate::symbolic::{self, Settings};
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symbolic::OPTIONS)];
 
 const OPTIONS: &[Opt] = &[
+    long("live", "OLD is the ruleset of the running dataplane"),
     flag('j', "json", "print JSON"),
     long("write", "write an example of each class to DIR, as captures for `penstock run --read`")
         .takes("DIR", Values::Directories),
@@ -35,7 +36,8 @@ const OPTIONS: &[Opt] = &[
 
 fn usage() -> String {
     format!(
-        "Usage: penstock diff [OPTIONS] OLD NEW\n\n\
+        "Usage: penstock diff [OPTIONS] OLD NEW\n       \
+         penstock diff [OPTIONS] --live NEW\n\n\
          Shows for which packets it matters whether they meet the ruleset OLD or NEW: classes of\n\
          packets, the largest first, with what becomes of them, the rules that decide, and an example.\n\
          OLD and NEW are rulesets, as for `nft -f`, or state files. Each hook is looked at by itself.\n\n\
@@ -47,10 +49,10 @@ fn usage() -> String {
     )
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Asked {
-    old: PathBuf,
-    new: PathBuf,
+    old: Source,
+    new: Source,
     json: bool,
     write: Option<PathBuf>,
     settings: Settings,
@@ -58,16 +60,18 @@ struct Asked {
 
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> {
     let mut parser = lexopt::Parser::from_args(args);
-    let mut asked = Asked::default();
+    let mut settings = Settings::default();
+    let (mut json, mut live, mut write) = (false, false, None);
     let mut files = Vec::new();
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Short('h') | Long("help") => return Ok(None),
-            Short('j') | Long("json") => asked.json = true,
-            Long("write") => asked.write = Some(parser.value().map_err(sentence)?.into()),
+            Short('j') | Long("json") => json = true,
+            Long("live") => live = true,
+            Long("write") => write = Some(parser.value().map_err(sentence)?.into()),
             Long(name) => {
                 let name = name.to_owned();
-                if !asked.settings.take(&name, &mut parser)? {
+                if !settings.take(&name, &mut parser)? {
                     return Err(format!("invalid option '--{name}'"));
                 }
             }
@@ -75,12 +79,18 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
             other => return Err(sentence(other.unexpected())),
         }
     }
-    let [old, new]: [PathBuf; 2] =
-        files.try_into().map_err(|_| "it takes two files: OLD and NEW".to_owned())?;
-    if old.as_os_str() == "-" && new.as_os_str() == "-" {
+    if files.iter().filter(|file| file.as_os_str() == "-").count() > 1 {
         return Err("standard input can be read once only".to_owned());
     }
-    Ok(Some(Asked { old, new, ..asked }))
+    let mut sources: Vec<Source> = files.into_iter().map(Source::File).collect();
+    if live {
+        sources.insert(0, Source::Live);
+    }
+    let [old, new]: [Source; 2] = sources.try_into().map_err(|_| match live {
+        true => "with --live it takes one file: NEW".to_owned(),
+        false => "it takes two files: OLD and NEW".to_owned(),
+    })?;
+    Ok(Some(Asked { old, new, json, write, settings }))
 }
 
 /// Runs the command with the arguments after its name.
@@ -94,7 +104,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// Whether something changes; prints what.
 fn compare(asked: &Asked) -> Result<bool, String> {
-    let devices = Devices::default();
+    let devices = Devices::of(&[&asked.old, &asked.new]);
     let now = SystemTime::now();
     let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let old = Loaded::new(&asked.old, &devices, now)?;

@@ -20,7 +20,7 @@ use crate::recognise::{self, hinted};
 use crate::setup::sentence;
 use crate::symbolic::claims::{Kind, Line, claims};
 use crate::symbolic::hooks::{Station, stations};
-use crate::symbolic::load::{Devices, Loaded};
+use crate::symbolic::load::{Devices, Loaded, Source};
 use crate::symbolic::matches::Matches;
 use crate::symbolic::told::{Told, confirmed};
 use crate::symbolic::words::Words;
@@ -31,6 +31,7 @@ pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symb
 
 const OPTIONS: &[Opt] = &[
     long("rules", "the ruleset, as for `nft -f`, or a state file").takes("RULES", Values::Files),
+    long("live", "the ruleset of the running dataplane, in place of --rules"),
     long("junit", "write the results to FILE, as CI systems read them")
         .takes("FILE", Values::Files),
     flag('h', "help", "print this text"),
@@ -54,9 +55,9 @@ fn usage() -> String {
     )
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Asked {
-    rules: PathBuf,
+    rules: Source,
     claims: PathBuf,
     junit: Option<PathBuf>,
     settings: Settings,
@@ -65,10 +66,11 @@ struct Asked {
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> {
     let mut parser = lexopt::Parser::from_args(args);
     let mut settings = Settings::default();
-    let (mut rules, mut claims, mut junit) = (None, None, None);
+    let (mut rules, mut live, mut claims, mut junit) = (None, false, None, None);
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Short('h') | Long("help") => return Ok(None),
+            Long("live") => live = true,
             Long("rules") => rules = Some(parser.value().map_err(sentence)?.into()),
             Long("junit") => junit = Some(parser.value().map_err(sentence)?.into()),
             Long(name) => {
@@ -81,7 +83,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
             other => return Err(sentence(other.unexpected())),
         }
     }
-    let rules = rules.ok_or("--rules is missing")?;
+    let rules = Source::given(rules, live)?;
     let claims = claims.ok_or("the file of claims is missing")?;
     Ok(Some(Asked { rules, claims, junit, settings }))
 }
@@ -104,7 +106,7 @@ struct Decided {
 
 /// Whether all claims hold; prints which do.
 fn all(asked: &Asked) -> Result<bool, String> {
-    let devices = Devices::default();
+    let devices = Devices::of(&[&asked.rules]);
     let now = SystemTime::now();
     let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let lines =
@@ -247,7 +249,7 @@ impl Judge<'_> {
     /// Whether another ruleset does the same; if not, for which packets it does not.
     fn same(&self, file: &Path) -> Result<Option<String>, String> {
         let &Judge { station, rules, asked, devices, now } = self;
-        let other = Loaded::new(file, devices, now)?;
+        let other = Loaded::new(&Source::File(file.to_owned()), devices, now)?;
         let mut sets = HashMap::new();
         let mut there = station.program(&other, &asked.settings, &mut sets);
         let mut here = station.program(rules, &asked.settings, &mut sets);

@@ -9,6 +9,7 @@ use lexopt::Arg::{Long, Short};
 
 use crate::options::{Opt, Values, flag, long, usage_lines};
 use crate::setup::sentence;
+use crate::symbolic::load::Source;
 use crate::symbolic::{self, Settings};
 
 /// All options.
@@ -16,6 +17,7 @@ pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symb
 
 const OPTIONS: &[Opt] = &[
     long("rules", "the ruleset, as for `nft -f`, or a state file").takes("RULES", Values::Files),
+    long("live", "the ruleset of the running dataplane, in place of --rules"),
     long(
         "write",
         "write the packets to DIR, for each hook: captures, a network that brings them to\n\
@@ -41,10 +43,10 @@ pub fn usage() -> String {
 }
 
 /// The command line.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The ruleset.
-    pub rules: PathBuf,
+    pub rules: Source,
     /// The directory for packets and tests.
     pub write: Option<PathBuf>,
     /// Print JSON.
@@ -56,28 +58,31 @@ pub struct Asked {
 /// Reads the command line; `None` for `--help`.
 pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> {
     let mut parser = lexopt::Parser::from_args(args);
-    let mut asked = Asked::default();
-    let mut rules = None;
+    let mut settings = Settings::default();
+    let (mut rules, mut live, mut json) = (None, false, false);
+    let mut write: Option<PathBuf> = None;
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Short('h') | Long("help") => return Ok(None),
-            Short('j') | Long("json") => asked.json = true,
-            Long("rules") => rules = Some(parser.value().map_err(sentence)?.into()),
-            Long("write") => asked.write = Some(parser.value().map_err(sentence)?.into()),
+            Short('j') | Long("json") => json = true,
+            Long("live") => live = true,
+            Long("rules") => rules = Some(PathBuf::from(parser.value().map_err(sentence)?)),
+            Long("write") => write = Some(parser.value().map_err(sentence)?.into()),
             Long(name) => {
                 let name = name.to_owned();
-                if !asked.settings.take(&name, &mut parser)? {
+                if !settings.take(&name, &mut parser)? {
                     return Err(format!("invalid option '--{name}'"));
                 }
             }
             other => return Err(sentence(other.unexpected())),
         }
     }
-    asked.rules = rules.ok_or("--rules is missing")?;
-    if asked.write.is_some() && asked.rules.as_os_str() == "-" {
+    let rules = Source::given(rules, live)?;
+    let is_file = matches!(&rules, Source::File(file) if file.as_os_str() != "-");
+    if write.is_some() && !is_file {
         return Err("--write needs a file of rules, which its tests name".to_owned());
     }
-    Ok(Some(asked))
+    Ok(Some(Asked { rules, write, json, settings }))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::input::complete::fill_checksums;
 use crate::rules::NetNames;
 use crate::setup::Setup;
 use crate::symbolic::hooks::Station;
-use crate::symbolic::load::{Devices, Loaded};
+use crate::symbolic::load::{Devices, Loaded, Source};
 use crate::test::record::{Recorded, fates, key, written};
 use crate::test::run::{Failure, Host as TestHost};
 use crate::test::suite::{Action, Suite};
@@ -62,7 +62,10 @@ impl Tests {
             let missed = wanted.iter().filter(|rule| !met.contains(rule));
             missed.map(|rule| rules.rule_text(*rule, devices)).collect()
         };
-        let rules_file = relative(&asked.rules, dir)?;
+        let Source::File(rules_file) = &asked.rules else {
+            return Err("Error: tests need a file of rules".to_owned());
+        };
+        let rules_file = relative(rules_file, dir)?;
         let supported = !matches!(station.place.family, Family::Bridge | Family::Arp);
         let mut open: Vec<&ToldCase<'_>> = cases.iter().filter(|_| supported).collect();
         let mut chosen = Vec::new();

@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use penstock_lang::names::Names;
@@ -19,17 +19,51 @@ use penstock_lang::datatype::Format;
 use penstock_lang::listing::Listing;
 
 use crate::rules;
+use crate::trace::live_ruleset;
 
 /// What a state file begins with.
 const STATE: &[u8] = b"\x7fpenstock-state\0";
 /// Index of the first device that a ruleset names.
 const FIRST_DEVICE: u32 = 1000;
 
+/// Where a ruleset is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In a file: a ruleset as for `nft -f`, or a state.
+    File(PathBuf),
+    /// In the running dataplane.
+    Live,
+}
+
+impl Source {
+    /// That of a command line with `--rules FILE` or `--live`.
+    ///
+    /// # Errors
+    /// Neither is given, or both are.
+    pub fn given(file: Option<PathBuf>, live: bool) -> Result<Source, String> {
+        match (file, live) {
+            (Some(file), false) => Ok(Source::File(file)),
+            (None, true) => Ok(Source::Live),
+            (None, false) => Err("--rules is missing".to_owned()),
+            (Some(_), true) => Err("--rules and --live exclude each other".to_owned()),
+        }
+    }
+}
+
 /// Names of devices: each that a ruleset names gets an index. Everything else is the system's.
 #[derive(Default)]
 pub struct Devices {
     names: RefCell<Vec<String>>,
     system: SystemNames,
+    /// Devices that are there have the index that they have: rules of the dataplane name it.
+    live: bool,
+}
+
+impl Devices {
+    /// Devices for rulesets from these places.
+    pub fn of(sources: &[&Source]) -> Devices {
+        Devices { live: sources.contains(&&Source::Live), ..Devices::default() }
+    }
 }
 
 impl Names for Devices {
@@ -38,6 +72,11 @@ impl Names for Devices {
     }
 
     fn interface_index(&self, name: &str) -> Option<u32> {
+        if self.live
+            && let Some(index) = self.system.interface_index(name)
+        {
+            return Some(index);
+        }
         let mut names = self.names.borrow_mut();
         let known = names.iter().position(|known| known == name);
         let at = known.unwrap_or_else(|| {
@@ -48,8 +87,11 @@ impl Names for Devices {
     }
 
     fn interface_name(&self, index: u32) -> Option<String> {
-        let at = index.checked_sub(FIRST_DEVICE)?;
-        self.names.borrow().get(at as usize).cloned()
+        let of_system = || self.system.interface_name(index).filter(|_| self.live);
+        of_system().or_else(|| {
+            let at = index.checked_sub(FIRST_DEVICE)?;
+            self.names.borrow().get(at as usize).cloned()
+        })
     }
 }
 
@@ -66,11 +108,22 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Loads a file: a ruleset as for `nft -f`, or a state.
+    /// Loads a ruleset.
     ///
     /// # Errors
-    /// What nft prints.
-    pub fn new(file: &Path, devices: &Devices, now: u64) -> Result<Loaded, String> {
+    /// What nft prints, or that no dataplane is running.
+    pub fn new(source: &Source, devices: &Devices, now: u64) -> Result<Loaded, String> {
+        match source {
+            Source::File(file) => Loaded::file(file, devices, now),
+            Source::Live => {
+                let generation = live_ruleset()?.generation();
+                Loaded::of("the running dataplane", generation, now)
+            }
+        }
+    }
+
+    /// Loads a file: a ruleset as for `nft -f`, or a state.
+    fn file(file: &Path, devices: &Devices, now: u64) -> Result<Loaded, String> {
         let anything = |_: &Linked| Ok(());
         let is_state = file.as_os_str() != "-"
             && std::fs::File::open(file).is_ok_and(|mut file| {
@@ -84,21 +137,22 @@ impl Loaded {
                 rules::load(file, &files, devices, &anything, now, false)?
             }
         };
-        let generation = ruleset.generation();
+        Loaded::of(&file.display().to_string(), ruleset.generation(), now)
+    }
+
+    /// A ruleset of a place that has a name.
+    fn of(name: &str, generation: Arc<Generation>, now: u64) -> Result<Loaded, String> {
         for table in &generation.tables {
             if let Some(chain) = table.chains.iter().find(|chain| chain.program.is_some()) {
                 let family = table.family.name();
                 return Err(format!(
-                    "Error: {}: chain {family} {} {} is a BPF program, which cannot be evaluated",
-                    file.display(),
-                    table.name,
-                    chain.name
+                    "Error: {name}: chain {family} {} {} is a BPF program, which cannot be evaluated",
+                    table.name, chain.name
                 ));
             }
         }
-        let linked =
-            Linked::new(&generation).map_err(|e| format!("Error: {}: {e}", file.display()))?;
-        Ok(Loaded { file: file.display().to_string(), generation, linked, now })
+        let linked = Linked::new(&generation).map_err(|e| format!("Error: {name}: {e}"))?;
+        Ok(Loaded { file: name.to_owned(), generation, linked, now })
     }
 
     /// Place and text of a rule.
