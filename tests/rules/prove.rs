@@ -73,3 +73,40 @@ fn exit_statuses_say_what_was_found() {
         assert_eq!(found, status, "{line}\n{printed}");
     }
 }
+
+#[test]
+fn tests_that_cover_writes_pass_and_tell_a_change() {
+    const RULES: &str = "table inet t {
+        chain input {
+            type filter hook input priority 0; policy drop;
+            ct state established accept
+            tcp dport 80-90 drop
+            tcp dport vmap { 22 : accept, 80 : drop, 443 : accept }
+            meta l4proto icmp counter accept
+        }
+    }";
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cover-tests");
+    let _ = std::fs::remove_dir_all(&dir);
+    std::fs::create_dir_all(&dir).unwrap();
+    let files = ["rules.nft", "new.nft", "tests"].map(|name| dir.join(name).display().to_string());
+    let [rules, new, tests] = files;
+    std::fs::write(&rules, RULES).unwrap();
+    std::fs::write(&new, RULES.replace("443 : accept", "443 : drop")).unwrap();
+    for (line, status, words) in [
+        (
+            format!("penstock cover --elements --rules {rules} --write {tests}"),
+            1,
+            "2 of 3 elements",
+        ),
+        (
+            format!("penstock cover --elements --rules {rules}"),
+            1,
+            "tcp dport 80: no packet meets it",
+        ),
+        (format!("penstock test {tests}/inet-input.test"), 0, "5 tests: 5 passed"),
+        (format!("penstock test --rules {new} {tests}/inet-input.test"), 1, "4 passed, 1 failed"),
+    ] {
+        let (printed, found) = run(&line);
+        assert!(found == status && printed.contains(words), "{line}: {found}\n{printed}");
+    }
+}

@@ -12,7 +12,7 @@ use std::hint::black_box;
 
 use penstock_program::{ChainType, Family, Hook};
 use penstock_ruleset::link::Linked;
-use penstock_symbolic::{Base, Limits, Place, Program, cover, diff};
+use penstock_symbolic::{Base, Limits, Place, Program, Wanted, cover, diff};
 use penstock_testkit::classbench::Kind;
 
 use crate::router::ruleset;
@@ -93,7 +93,7 @@ pub(crate) fn variants(scale: Scale) -> Vec<Variant> {
     let linked = Linked::new(&ruleset(&old).generation()).expect("rules that run");
     let covered = Variant::new("cover-acl-10000", 1, move || {
         let place = Place { family: Family::Ip, hook: Hook::Forward };
-        let found = cover(place, &program(&linked), false, Limits::default());
+        let found = cover(place, &program(&linked), Wanted::default(), Limits::default());
         let _ = black_box(found.map(|found| found.cases.len()));
     });
     all.push(covered.against("link-acl-10000"));

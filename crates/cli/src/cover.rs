@@ -15,7 +15,7 @@ use std::time::SystemTime;
 
 use penstock_daemon::out;
 use penstock_program::image::RuleIndex;
-use penstock_symbolic::{Case, Cover, Coverage, Example, cover, parts};
+use penstock_symbolic::{Case, Cover, Coverage, Element, Example, Key, Wanted, cover, parts};
 use serde_json::{Value as Json, json};
 
 use crate::options::given;
@@ -100,7 +100,8 @@ impl Found {
         devices: &Devices,
     ) -> Result<Found, String> {
         let program = station.program(rules, &asked.settings, &mut HashMap::new());
-        let covered = cover(station.place, &program, asked.write.is_some(), asked.settings.limits)
+        let wanted = Wanted { others: asked.write.is_some(), elements: asked.elements };
+        let covered = cover(station.place, &program, wanted, asked.settings.limits)
             .map_err(|failure| station.failed(rules, devices, &failure))?;
         let rule_name = |number: u32| rules.rule_place(RuleIndex(number), devices);
         let listing = rules.listing(&rules.generation, devices);
@@ -136,6 +137,18 @@ impl Found {
             let _ = writeln!(text, "\n{}\n    {why}", named(*rule));
             never.push(json!({ "rule": named(*rule), "never": is_proved, "why": why }));
         }
+        let missed: Vec<&Element> = covered.elements.iter().filter(|e| e.case.is_none()).collect();
+        if asked.elements {
+            let all = covered.elements.len();
+            let _ = writeln!(text, "\n{} of {} met", all - missed.len(), counted(all, "element"));
+        }
+        let mut missed_json = Vec::new();
+        for element in &missed {
+            let (rule, key) = (named(element.rule), key(element, &words));
+            let why = if element.never { "no packet meets it" } else { "no packet could be made" };
+            let _ = writeln!(text, "\n{rule}\n    element {key}: {why}");
+            missed_json.push(json!({ "rule": rule, "element": key, "never": element.never }));
+        }
         if let Some(tests) = &tests {
             text.push_str(&tests.text());
         }
@@ -156,9 +169,12 @@ impl Found {
             "met": met,
             "packets": packets,
             "not_met": never,
+            "elements": covered.elements.len(),
+            "elements_not_met": missed_json,
             "tests": tests.as_ref().map(Tests::json),
         });
-        Ok(Found { text, json, every: met == covered.rules.len() })
+        let every = met == covered.rules.len() && missed.is_empty();
+        Ok(Found { text, json, every })
     }
 }
 
@@ -175,7 +191,16 @@ fn told_cases<'u>(
         let Case { example: point, other, verified, depends } = case;
         let Some(example) = Example::new(universe, point) else { continue };
         let of_it = covered.rules.iter().filter(|(_, c)| *c == Coverage::Case(number));
-        let its_rules: Vec<RuleIndex> = of_it.map(|(rule, _)| *rule).collect();
+        let mut its_rules: Vec<RuleIndex> = of_it.map(|(rule, _)| *rule).collect();
+        let mut meets: Vec<String> =
+            its_rules.iter().map(|rule| rules.rule_text(*rule, devices)).collect();
+        for element in covered.elements.iter().filter(|e| e.case == Some(number)) {
+            if !its_rules.contains(&element.rule) {
+                its_rules.push(element.rule);
+            }
+            let rule = rules.rule_text(element.rule, devices);
+            meets.push(format!("{rule}: element {}", key(element, words)));
+        }
         let fate = penstock_symbolic::Fate { end: verified.end, written: Vec::new() };
         all.push(ToldCase {
             number,
@@ -183,12 +208,20 @@ fn told_cases<'u>(
             other: other.as_ref().and_then(|point| Example::new(universe, point)),
             such: words.example(point, &parts(universe, point), depends),
             fate: words.fate(&fate),
-            meets: its_rules.iter().map(|rule| rules.rule_text(*rule, devices)).collect(),
+            meets,
             rules: its_rules,
             depends: !depends.is_empty(),
         });
     }
     all
+}
+
+/// The key of an element in words.
+fn key(element: &Element, words: &Words<'_>) -> String {
+    let Key { boxes, nfproto, transport } = &element.key;
+    let all: Vec<String> =
+        boxes.iter().map(|one| words.packets_of(one, *nfproto, *transport)).collect();
+    all.join(" or ")
 }
 
 /// `1 packet`, `2 packets`.

@@ -9,6 +9,7 @@ use penstock_program::expr::MetaKey;
 use penstock_program::image::RuleIndex;
 
 use crate::asked::asked;
+use crate::boxes::{PacketBox, Teller};
 use crate::classes::depends;
 use crate::diagram::{Decided, Limits, Region, Undecided};
 use crate::example::{Example, Verified};
@@ -21,6 +22,8 @@ use crate::walk::{Failure, Matches, Notes, evaluate_noting, may_match};
 
 /// Packets that are tried for a rule before it is given up: bytes may not go together.
 const TRIES: usize = 4;
+/// Boxes that the key of an element is told by, at most.
+const KEYS: usize = 4;
 /// Rules that are named as those that take the packets of another, at most.
 const TAKERS: usize = 8;
 
@@ -30,8 +33,41 @@ pub struct Cover {
     pub universe: Universe,
     /// All rules that base chains lead to, in the order of the image.
     pub rules: Vec<(RuleIndex, Coverage)>,
+    /// Elements of verdict maps, if they were asked for: rule by rule, in the order of the maps.
+    pub elements: Vec<Element>,
     /// The packets.
     pub cases: Vec<Case>,
+}
+
+/// An element of a verdict map.
+pub struct Element {
+    /// The rule that has the map.
+    pub rule: RuleIndex,
+    /// The key.
+    pub key: Key,
+    /// The case whose packet meets it; `None` if none could be made.
+    pub case: Option<usize>,
+    /// No packet meets it.
+    pub never: bool,
+}
+
+/// The key of an element, for packets that come to its map.
+pub struct Key {
+    /// In terms of values.
+    pub boxes: Vec<PacketBox>,
+    /// `NFPROTO_*` of those packets, if that is one.
+    pub nfproto: Option<u8>,
+    /// Their transport protocol, if that is one.
+    pub transport: Option<u8>,
+}
+
+/// What is sought besides a packet for each rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Another packet for each case.
+    pub others: bool,
+    /// A packet for each element of each verdict map.
+    pub elements: bool,
 }
 
 /// Whether a rule can be met.
@@ -63,15 +99,14 @@ pub struct Case {
 }
 
 /// Finds packets that meet the rules of a program at a place. Each packet has addresses of its own
-/// where rules leave the choice: see [`own_addresses`]. With `others` another packet is sought for
-/// each case.
+/// where rules leave the choice: see [`own_addresses`].
 ///
 /// # Errors
 /// A limit, or a rule that has no symbolic meaning.
 pub fn cover(
     place: Place,
     program: &Program<'_>,
-    others: bool,
+    wanted: Wanted,
     limits: Limits,
 ) -> Result<Cover, Failure> {
     let fields = asked(place, program).into_iter().chain(usual_fields(place));
@@ -84,49 +119,102 @@ pub fn cover(
     // rules ask after that adds fields, and says more about what is possible.
     let early = universe.possible().map_err(limit)?;
     let mut regions: HashMap<RuleIndex, Region> = HashMap::with_capacity(rules.len());
+    let mut maps: HashMap<RuleIndex, Vec<(Region, Region)>> = HashMap::new();
     for rule in &rules {
         let enter = enters(&universe, &matches, *rule, &early).map_err(limit)?;
-        let notes = evaluate_noting(&mut universe, program, &matches, &enter)?;
+        let closer = wanted.elements.then_some(*rule);
+        let notes = evaluate_noting(&mut universe, program, &matches, &enter, closer)?;
+        if !notes.elements.is_empty() {
+            maps.insert(*rule, notes.elements);
+        }
         let met = notes.met.get(rule).map_or(&[][..], |met| met);
         regions.insert(*rule, universe.diagrams.union(met).map_err(limit)?);
     }
     let possible = universe.possible().map_err(limit)?;
-    let mut found: HashMap<RuleIndex, Coverage> = HashMap::new();
-    let mut cases: Vec<Case> = Vec::new();
+    let mut search = Search { program, wanted, found: HashMap::new(), cases: Vec::new() };
+    let mut elements = Vec::new();
     // Packets that come to the last rules meet others on their way.
     for rule in rules.iter().rev() {
-        if found.contains_key(rule) {
+        for (key, met) in maps.remove(rule).unwrap_or_default().into_iter().rev() {
+            let met = universe.diagrams.and(&met, &possible).map_err(limit)?;
+            let case = search.case(&universe, *rule, &met).map_err(limit)?;
+            let come = enters(&universe, &matches, *rule, &possible).map_err(limit)?;
+            let key = key_of(&universe, &key, &come).map_err(limit)?;
+            elements.push(Element { rule: *rule, key, case, never: met.is_none() });
+        }
+        if search.found.contains_key(rule) {
             continue;
         }
         let met = universe.diagrams.and(&regions[rule], &possible).map_err(limit)?;
         if met.is_none() {
             let enter = enters(&universe, &matches, *rule, &possible).map_err(limit)?;
-            let notes = evaluate_noting(&mut universe, program, &matches, &enter)?;
+            let notes = evaluate_noting(&mut universe, program, &matches, &enter, None)?;
             let why = why_never(&universe, program, *rule, &notes, &enter).map_err(limit)?;
-            found.insert(*rule, why);
-            continue;
+            search.found.insert(*rule, why);
+        } else if search.case(&universe, *rule, &met).map_err(limit)?.is_none() {
+            search.found.insert(*rule, Coverage::NotMade);
         }
-        let own = Addresses { number: cases.len(), swapped: false };
-        let packet = |addresses| packet(&universe, program, *rule, &met, addresses).map_err(limit);
-        let Some((example, verified)) = packet(own)? else {
-            found.insert(*rule, Coverage::NotMade);
-            continue;
-        };
-        let other = match others {
+    }
+    elements.reverse();
+    let Search { mut found, cases, .. } = search;
+    let rules = rules.into_iter().filter_map(|rule| Some((rule, found.remove(&rule)?))).collect();
+    Ok(Cover { universe, rules, elements, cases })
+}
+
+/// The cases so far.
+struct Search<'a, 'p> {
+    program: &'a Program<'p>,
+    wanted: Wanted,
+    found: HashMap<RuleIndex, Coverage>,
+    cases: Vec<Case>,
+}
+
+impl Search<'_, '_> {
+    /// The number of a case with a packet of a region, all of which meet a rule; `None` if none can
+    /// be made.
+    fn case(
+        &mut self,
+        universe: &Universe,
+        rule: RuleIndex,
+        region: &Region,
+    ) -> Decided<Option<usize>> {
+        let is_of_it =
+            |case: &Case| case.verified.met.contains(&rule) && region.contains(&case.example);
+        if let Some(known) = self.cases.iter().position(is_of_it) {
+            return Ok(Some(known));
+        }
+        let number = self.cases.len();
+        let own = Addresses { number, swapped: false };
+        let packet = |addresses| packet(universe, self.program, rule, region, addresses);
+        let Some((example, verified)) = packet(own)? else { return Ok(None) };
+        let other = match self.wanted.others {
             true => packet(Addresses { swapped: true, ..own })?.map(|(point, _)| point),
             false => None,
         };
-        let case = Case { example, other, verified, depends: depends(&universe, &met) };
-        for met in &case.verified.met {
-            let known = found.entry(*met).or_insert(Coverage::Case(cases.len()));
+        for met in &verified.met {
+            let known = self.found.entry(*met).or_insert(Coverage::Case(number));
             if *known == Coverage::NotMade {
-                *known = Coverage::Case(cases.len());
+                *known = Coverage::Case(number);
             }
         }
-        cases.push(case);
+        self.cases.push(Case { example, other, verified, depends: depends(universe, region) });
+        Ok(Some(number))
     }
-    let rules = rules.into_iter().filter_map(|rule| Some((rule, found.remove(&rule)?))).collect();
-    Ok(Cover { universe, rules, cases })
+}
+
+/// The key of an element, as those packets have it that come to its map.
+fn key_of(universe: &Universe, key: &Region, come: &Region) -> Decided<Key> {
+    let d = &universe.diagrams;
+    let own = d.and(key, come)?;
+    let boxes = match own.is_none() {
+        true => Teller::new(universe, &d.all()).cover(key, KEYS)?.0,
+        false => Teller::new(universe, come).cover(&own, KEYS)?.0,
+    };
+    let only = |key| {
+        let value = universe.only_value(come, Field::Meta(key))?;
+        Ok(value.map(|value| value[0]))
+    };
+    Ok(Key { boxes, nfproto: only(MetaKey::NfProto)?, transport: only(MetaKey::L4Proto)? })
 }
 
 /// Fields that decide whether connection tracking takes a packet as the example has it, whether

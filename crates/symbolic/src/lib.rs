@@ -68,7 +68,7 @@ pub use asked::asked;
 pub use bits::Bit;
 pub use boxes::{PacketBox, Part, Values, parts};
 pub use classes::Class;
-pub use cover::{Addresses, Case, Cover, Coverage, cover, own_addresses};
+pub use cover::{Addresses, Case, Cover, Coverage, Element, Key, Wanted, cover, own_addresses};
 pub use diagram::{Decided, Diagrams, Limits, Region, Undecided};
 pub use diff::{Difference, Side, diff};
 pub use example::{Example, Verified, check};

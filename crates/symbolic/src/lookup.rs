@@ -176,6 +176,25 @@ pub(crate) fn found(
     Ok(found)
 }
 
+/// Packets whose key is that of each element of a map, in the order of listings; the catch-all
+/// element has all others.
+pub(crate) fn each(
+    d: &Diagrams,
+    key: &[Bit],
+    set: &Set<LinkedValue>,
+    now: u64,
+) -> Decided<Vec<Region>> {
+    let fields = &set.description().fields;
+    let mut all = Vec::new();
+    for element in set.iter().filter(|element| element.is_alive(now)) {
+        all.push(match element.key.is_empty() {
+            true => d.not(&d.union(&all)?)?,
+            false => any_of(d, key, &[(element.key, element.key_end)], fields)?,
+        });
+    }
+    Ok(all)
+}
+
 /// Packets that a map has an object for, if all of them are counters.
 pub(crate) fn objects(
     d: &Diagrams,

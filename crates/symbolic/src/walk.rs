@@ -14,7 +14,7 @@ use std::sync::Arc;
 use penstock_program::expr::MetaKey;
 use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
 use penstock_program::interp::JUMP_STACK;
-use penstock_program::op::Op;
+use penstock_program::op::{Load, Op};
 use penstock_program::{ChainType, DynamicSet, Family};
 
 use crate::bits::{self, Bit};
@@ -22,6 +22,7 @@ use crate::diagram::{Decided, Region, Undecided};
 use crate::fate::End;
 use crate::field::{Done, Field, Input, What};
 use crate::hull::Hull;
+use crate::lookup;
 use crate::machine::Machine;
 use crate::meaning::{At, Follows, Meaning, RuleEnd, Unable};
 use crate::program::{
@@ -59,6 +60,11 @@ pub struct Notes {
     pub entered: HashMap<ChainIndex, Vec<Region>>,
     /// Packets that a rule took out of its chain, in the order of the walk.
     pub taken: Vec<(RuleIndex, Region)>,
+    /// The rule whose verdict maps are looked at closer.
+    closer: Option<RuleIndex>,
+    /// Elements of its verdict maps, in the order of the maps: packets with the key of the element,
+    /// and those of them that come to it.
+    pub elements: Vec<(Region, Region)>,
 }
 
 /// Why there is no answer.
@@ -121,7 +127,8 @@ impl Matches {
     }
 }
 
-/// Evaluates base chains over the packets of a region: which packets meet what.
+/// Evaluates base chains over the packets of a region: which packets meet what. Of one rule elements
+/// of verdict maps are noted.
 ///
 /// # Errors
 /// A limit, or a rule that has no symbolic meaning.
@@ -130,9 +137,10 @@ pub fn evaluate_noting(
     program: &Program<'_>,
     matches: &Matches,
     enter: &Region,
+    closer: Option<RuleIndex>,
 ) -> Result<Notes, Failure> {
     let mut walk = Walk::new(universe, program);
-    walk.notes = Some(Notes::default());
+    walk.notes = Some(Notes { closer, ..Notes::default() });
     walk.matches = Some((matches, Hull::of(&walk.universe.diagrams, enter)));
     walk.hook(enter)?;
     Ok(walk.notes.unwrap_or_default())
@@ -393,9 +401,13 @@ impl<'a, 'p> Walk<'a, 'p> {
     fn rule(&mut self, rule: RuleIndex, reach: Region) -> Result<Follows, Failure> {
         let mut ends = Vec::new();
         let mut live = reach;
+        let mut elements = 0;
         for (number, op) in self.program.image.ops_at(rule).iter().enumerate() {
             if live.is_none() {
                 break;
+            }
+            if self.notes.as_ref().is_some_and(|notes| notes.closer == Some(rule)) {
+                elements += self.elements(op, &live, elements)?;
             }
             let follows = self.operation(rule, number, op, live)?;
             ends.extend(follows.ends);
@@ -405,6 +417,28 @@ impl<'a, 'p> Walk<'a, 'p> {
             }
         }
         Ok(Follows { next: Some(live), ends })
+    }
+
+    /// Notes the elements of a verdict map; how many it has. The first one has a number.
+    fn elements(&mut self, op: &Op, live: &Region, first: usize) -> Result<usize, Failure> {
+        let Op::Lookup { src, key_len, load: Load::Verdict, set, .. } = op else { return Ok(0) };
+        let key = self.machine.read(*src, *key_len);
+        let d = &self.universe.diagrams;
+        let all = self.limit(lookup::each(d, &key, set, self.program.now))?;
+        let count = all.len();
+        for (number, region) in (first..).zip(all) {
+            let come = self.limit(d.and(&region, live))?;
+            let Some(notes) = &mut self.notes else { break };
+            match notes.elements.get_mut(number) {
+                // A chain may be called more than once.
+                Some((_, known)) => {
+                    let both = d.or(known, &come);
+                    *known = both.map_err(|limit| Failure::Undecided { limit, done: self.done })?;
+                }
+                None => notes.elements.push((region, come)),
+            }
+        }
+        Ok(count)
     }
 
     fn operation(

@@ -6,8 +6,8 @@ mod support;
 
 use fastrand::Rng;
 use penstock_symbolic::{
-    Answer, Cover, Coverage, Decider, Example, Failure, Fate, Unanswered, Universe, Written, ask,
-    asked, check, cover, evaluate,
+    Answer, Cover, Coverage, Decider, Example, Failure, Fate, Unanswered, Universe, Wanted,
+    Written, ask, asked, check, cover, evaluate,
 };
 use support::*;
 
@@ -119,6 +119,7 @@ fn classes_of_a_question_are_apart_and_together_all_that_it_is_about() {
 fn rules_that_no_case_meets_are_met_by_no_packet() {
     let mut rng = Rng::with_seed(seed() + 4);
     let pool = pool();
+    let wanted = Wanted { others: true, elements: true };
     let (mut met, mut never, mut packets) = (0, 0, 0);
     for round in 0..rounds(30) {
         let draft = Draft::random(&mut rng, true);
@@ -126,12 +127,17 @@ fn rules_that_no_case_meets_are_met_by_no_packet() {
         let rules = load(&text).unwrap_or_else(|e| panic!("{text}\n{e}"));
         let hook = draft.hook();
         let program = program(&rules, hook);
-        let covered = match cover(place(&rules, hook), &program, true, limits()) {
+        let covered = match cover(place(&rules, hook), &program, wanted, limits()) {
             Ok(covered) => covered,
             Err(Failure::NoMeaning { reason, .. }) if reason.contains("checksum") => continue,
             Err(failure) => panic!("round {round}: {failure:?}\n{text}"),
         };
-        let Cover { universe, rules, cases } = &covered;
+        let Cover { universe, rules, cases, elements } = &covered;
+        for element in elements {
+            let of_it = element.case.map(|number| &cases[number].verified.met);
+            assert!(of_it.is_none_or(|met| met.contains(&element.rule)), "round {round}\n{text}");
+            assert!(!element.never || element.case.is_none(), "round {round}\n{text}");
+        }
         let mut no_packet = Vec::new();
         for (rule, coverage) in rules {
             match coverage {

@@ -24,6 +24,7 @@ const OPTIONS: &[Opt] = &[
          it, and a file for `penstock test` that expects what becomes of them now",
     )
     .takes("DIR", Values::Directories),
+    long("elements", "packets for each element of each verdict map, too"),
     flag('j', "json", "print JSON, with each packet"),
     flag('h', "help", "print this text"),
 ];
@@ -49,6 +50,8 @@ pub struct Asked {
     pub rules: Source,
     /// The directory for packets and tests.
     pub write: Option<PathBuf>,
+    /// Elements of verdict maps, too.
+    pub elements: bool,
     /// Print JSON.
     pub json: bool,
     /// How rulesets are evaluated.
@@ -59,13 +62,14 @@ pub struct Asked {
 pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> {
     let mut parser = lexopt::Parser::from_args(args);
     let mut settings = Settings::default();
-    let (mut rules, mut live, mut json) = (None, false, false);
+    let (mut rules, mut live, mut elements, mut json) = (None, false, false, false);
     let mut write: Option<PathBuf> = None;
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Short('h') | Long("help") => return Ok(None),
             Short('j') | Long("json") => json = true,
             Long("live") => live = true,
+            Long("elements") => elements = true,
             Long("rules") => rules = Some(PathBuf::from(parser.value().map_err(sentence)?)),
             Long("write") => write = Some(parser.value().map_err(sentence)?.into()),
             Long(name) => {
@@ -82,7 +86,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, Stri
     if write.is_some() && !is_file {
         return Err("--write needs a file of rules, which its tests name".to_owned());
     }
-    Ok(Some(Asked { rules, write, json, settings }))
+    Ok(Some(Asked { rules, write, elements, json, settings }))
 }
 
 #[cfg(test)]

@@ -57,7 +57,9 @@ impl Tests {
         devices: &Devices,
     ) -> Result<Tests, String> {
         let name = station.name.replace(' ', "-");
-        let wanted: Vec<RuleIndex> = cases.iter().flat_map(|case| case.rules.clone()).collect();
+        let mut wanted: Vec<RuleIndex> = cases.iter().flat_map(|case| case.rules.clone()).collect();
+        let mut seen = HashSet::new();
+        wanted.retain(|rule| seen.insert(*rule));
         let missed = |met: &HashSet<RuleIndex>| -> Vec<String> {
             let missed = wanted.iter().filter(|rule| !met.contains(rule));
             missed.map(|rule| rules.rule_text(*rule, devices)).collect()
@@ -195,8 +197,9 @@ impl Draft {
         let capture = self.captures.entry(source.clone()).or_default();
         capture.push(bytes);
         let number = capture.len();
-        let places: Vec<&str> =
+        let mut places: Vec<&str> =
             case.meets.iter().map(|rule| rule.split(": ").next().unwrap_or(rule)).collect();
+        places.dedup();
         let mut text =
             format!("test {} {}: {}\n", station.name, case.number + 1, places.join(", "));
         for rule in &case.meets {

@@ -82,6 +82,16 @@ impl<'a> Words<'a> {
 
     /// A box in words; what is true of all packets is left out.
     pub fn packets(&self, one: &PacketBox) -> String {
+        self.packets_of(one, self.nfproto, self.transport)
+    }
+
+    /// A box of packets of which the protocols are known, in words.
+    pub fn packets_of(
+        &self,
+        one: &PacketBox,
+        nfproto: Option<u8>,
+        transport: Option<u8>,
+    ) -> String {
         if one.parts.is_empty() {
             return "all packets".to_owned();
         }
@@ -94,8 +104,8 @@ impl<'a> Words<'a> {
                 _ => None,
             })
         };
-        let family = single(Field::Meta(MetaKey::NfProto)).or(self.nfproto);
-        let carried = single(Field::Meta(MetaKey::L4Proto)).or(self.transport);
+        let family = single(Field::Meta(MetaKey::NfProto)).or(nfproto);
+        let carried = single(Field::Meta(MetaKey::L4Proto)).or(transport);
         let mut words = Vec::new();
         let (mut family_said, mut carried_said) = (false, false);
         for (part, values) in &one.parts {
