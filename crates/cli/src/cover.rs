@@ -131,6 +131,7 @@ impl Found {
                         takers.iter().map(|rule| rules.rule_place(*rule, devices)).collect();
                     format!("earlier rules take all of its packets: {}", takers.join(", "))
                 }
+                Coverage::NotMatched => "no packet that comes to it matches it".to_owned(),
                 Coverage::NotMade => "packets meet it, but none could be made".to_owned(),
             };
             let is_proved = *coverage != Coverage::NotMade;

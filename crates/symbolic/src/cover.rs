@@ -81,6 +81,8 @@ pub enum Coverage {
     NothingComes,
     /// Earlier rules of its chain take all packets that match it, those with the most first.
     Taken(Vec<RuleIndex>),
+    /// Packets come to it, but none that matches it: rules before it have written something else.
+    NotMatched,
     /// Packets meet it, but none of those that were tried could be made.
     NotMade,
 }
@@ -370,12 +372,14 @@ fn why_never(
         return Ok(Coverage::NothingComes);
     }
     let mut takers: Vec<(f64, RuleIndex)> = Vec::new();
+    let mut left = matched.clone();
     let same_chain = |other: RuleIndex| program.image.rule_name(other).map(|n| n.chain) == chain;
     for (taker, region) in &notes.taken {
         if *taker >= rule || !same_chain(*taker) {
             continue;
         }
         let share = d.share(&d.and(&matched, region)?);
+        left = d.minus(&left, region)?;
         match takers.iter_mut().find(|(_, known)| known == taker) {
             Some((sum, _)) => *sum += share,
             None if share > 0.0 => takers.push((share, *taker)),
@@ -384,9 +388,8 @@ fn why_never(
     }
     takers.sort_by(|a, b| b.0.total_cmp(&a.0));
     takers.truncate(TAKERS);
-    Ok(match takers.is_empty() {
-        // By itself it may match; what rules before it write, or what it asks later, excludes it.
-        true => Coverage::NothingMatches,
-        false => Coverage::Taken(takers.into_iter().map(|(_, taker)| taker).collect()),
+    Ok(match left.is_none() {
+        true => Coverage::Taken(takers.into_iter().map(|(_, taker)| taker).collect()),
+        false => Coverage::NotMatched,
     })
 }
