@@ -20,6 +20,8 @@ use crate::program::{Program, reachable};
 use crate::universe::Universe;
 use crate::walk::{Failure, Matches, Notes, evaluate_noting, may_match};
 
+/// The last bytes of the first case's addresses: rulesets seldom name hosts there.
+const FIRST: u16 = 0x2002;
 /// Packets that are tried for a rule before it is given up: bytes may not go together.
 const TRIES: usize = 4;
 /// Boxes that the key of an element is told by, at most.
@@ -291,7 +293,7 @@ pub struct Addresses {
 impl Addresses {
     /// Source and destination, of IPv4 and of IPv6.
     fn bytes(self) -> ([u8; 8], [u8; 32]) {
-        let [high, low] = (self.number as u16).wrapping_add(2).to_be_bytes();
+        let [high, low] = (self.number as u16).wrapping_add(FIRST).to_be_bytes();
         let nets = if self.swapped { [2, 1] } else { [1, 2] };
         let (mut v4, mut v6) = ([0; 8], [0; 32]);
         for ((four, six), net) in v4.chunks_mut(4).zip(v6.chunks_mut(16)).zip(nets) {

@@ -18,7 +18,7 @@ pub(crate) const LEAVING: u32 = 20;
 /// Of the packets of a region, which are all possible, those that are easiest to read.
 pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region> {
     let d = &universe.diagrams;
-    let mut region = region.clone();
+    let mut region = usual_protocol(universe, region)?;
     let name = |text: &str| {
         let mut name = text.as_bytes().to_vec();
         name.resize(16, 0);
@@ -83,6 +83,28 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
     same_bytes(universe, region)
 }
 
+/// Of a region the packets of the first of these protocols that it has: of IPv4 and IPv6 those that
+/// they carry.
+fn usual_protocol(universe: &Universe, region: &Region) -> Decided<Region> {
+    let d = &universe.diagrams;
+    for (version, carried) in [
+        (2, protocol::TCP),
+        (2, protocol::UDP),
+        (2, protocol::ICMP),
+        (10, protocol::TCP),
+        (10, protocol::UDP),
+        (10, protocol::ICMPV6),
+    ] {
+        let version = (Field::Meta(MetaKey::NfProto), vec![version]);
+        let carried = (Field::Meta(MetaKey::L4Proto), vec![carried]);
+        let wanted = d.and(region, &universe.with_values(&[version, carried])?)?;
+        if !wanted.is_none() {
+            return Ok(wanted);
+        }
+    }
+    Ok(region.clone())
+}
+
 /// The transport header of a protocol, as far as rules do not ask for its bytes.
 pub(crate) fn transport_header(carried: u8) -> &'static [u8] {
     match carried {
@@ -90,6 +112,7 @@ pub(crate) fn transport_header(carried: u8) -> &'static [u8] {
             &[0x9c, 0x40, 0x9c, 0x41, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0]
         }
         protocol::UDP => &[0x9c, 0x40, 0x9c, 0x41, 0, 8, 0, 0],
+        protocol::ICMPV6 => &[128, 0, 0, 0, 0, 1, 0, 1],
         _ => &[8, 0, 0, 0, 0, 1, 0, 1],
     }
 }

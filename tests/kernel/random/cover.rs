@@ -11,12 +11,23 @@ use penstock_io::{Capture, Merge};
 use super::filtering;
 use crate::scenario::Scenario;
 
-/// Rulesets of the examples, with the packets of each hook.
+/// Rulesets of the examples and of hosts as people have them, with the packets of each hook.
 pub fn examples() -> Vec<Scenario> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut all = Vec::new();
-    for file in ["router/rules.nft", "host/rules.nft", "prove/new.nft", "prove/refactored.nft"] {
-        let name = format!("cover_{}", file.replace(['/', '.'], "_"));
+    for file in [
+        "examples/router/rules.nft",
+        "examples/host/rules.nft",
+        "examples/prove/new.nft",
+        "examples/prove/refactored.nft",
+        "tests/captures/cases/docker-host.nft",
+        "tests/captures/cases/home-router.nft",
+        "tests/captures/cases/kube-proxy-node.nft",
+        "tests/captures/cases/openwrt.nft",
+        "tests/captures/cases/web-server.nft",
+        "tests/captures/cases/workstation.nft",
+    ] {
+        let name = format!("cover_{}", file.trim_end_matches(".nft").replace('/', "_"));
         all.extend(scenarios(&name, &root.join(file)));
     }
     all

@@ -139,17 +139,29 @@ pub fn addresses(packet: &[u8]) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// The way that leads a packet with these devices to a hook; `None` if none can be made there.
-pub fn way(hook: Hook, arrival: Option<String>, departure: Option<String>) -> Option<Way> {
-    let out = || departure.clone().unwrap_or_else(|| "out0".to_owned());
-    let by = |from: Option<String>| Way { from, to: Destination::By(out()) };
+/// The way that leads a packet with these devices to a hook; `None` if none can be made there. Where
+/// both are possible, `to_host` says whether the destination is the host.
+pub fn way(
+    hook: Hook,
+    arrival: Option<String>,
+    departure: Option<String>,
+    to_host: bool,
+) -> Option<Way> {
+    let to_itself = || Way { from: None, to: Destination::Own("out0".to_owned()) };
+    let to_own = |name: String| match name.as_str() {
+        "lo" => to_itself(),
+        _ => Way { from: Some(name.clone()), to: Destination::Own(name) },
+    };
+    let by = |from: Option<String>| {
+        let out = departure.clone().unwrap_or_else(|| "out0".to_owned());
+        Way { from, to: Destination::By(out) }
+    };
+    let leaves_by_lo = departure.as_deref() == Some("lo");
     Some(match hook {
+        Hook::Input => to_own(arrival?),
+        Hook::Ingress | Hook::Prerouting if to_host => to_own(arrival?),
         Hook::Ingress | Hook::Prerouting | Hook::Forward => by(Some(arrival?)),
-        Hook::Input => match arrival?.as_str() {
-            // What the host sends to itself.
-            "lo" => Way { from: None, to: Destination::Own("out0".to_owned()) },
-            name => Way { from: Some(name.to_owned()), to: Destination::Own(name.to_owned()) },
-        },
+        Hook::Output | Hook::Postrouting if leaves_by_lo || to_host => to_itself(),
         Hook::Output | Hook::Postrouting | Hook::Egress => by(arrival),
     })
 }

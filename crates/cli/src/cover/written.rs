@@ -69,20 +69,21 @@ impl Tests {
         };
         let rules_file = relative(rules_file, dir)?;
         let supported = !matches!(station.place.family, Family::Bridge | Family::Arp);
+        let tries = [(false, false), (true, false), (false, true), (true, true)];
+        let tries = tries.map(|(swapped, to_host)| Try { swapped, to_host });
         let mut open: Vec<&ToldCase<'_>> = cases.iter().filter(|_| supported).collect();
         let mut chosen = Vec::new();
         let mut written = HashSet::new();
-        // What a first run does not meet may come with addresses of the other network.
-        for swapped in [false, true] {
-            let tries: Vec<_> = open.iter().map(|case| (*case, swapped)).collect();
-            let run = Draft::new(dir, &name, station, &tries, devices).run(&rules_file, rules)?;
+        for one in tries {
+            let all: Vec<_> = open.iter().map(|case| (*case, one)).collect();
+            let run = Draft::new(dir, &name, station, &all, devices).run(&rules_file, rules)?;
             written.extend(run.draft.files());
             let meets = |case: &ToldCase<'_>| {
                 let met = run.met_by(case.number);
                 met.is_some_and(|met| case.rules.iter().any(|rule| met.contains(rule)))
             };
             let (met, missed): (Vec<_>, Vec<_>) = open.into_iter().partition(|case| meets(case));
-            chosen.extend(met.into_iter().map(|case| (case, swapped)));
+            chosen.extend(met.into_iter().map(|case| (case, one)));
             open = missed;
         }
         chosen.sort_by_key(|(case, _)| case.number);
@@ -132,6 +133,15 @@ impl Tests {
     }
 }
 
+/// How a packet may come to its hook: what one way does not bring another one may.
+#[derive(Clone, Copy, Debug)]
+struct Try {
+    /// With the addresses of the other network.
+    swapped: bool,
+    /// Where the destination may be the host, it is.
+    to_host: bool,
+}
+
 /// Tests that are being made.
 struct Draft {
     dir: PathBuf,
@@ -144,12 +154,12 @@ struct Draft {
 }
 
 impl Draft {
-    /// Tests of packets, with or without the addresses of the other network.
+    /// Tests of packets.
     fn new(
         dir: &Path,
         name: &str,
         station: &Station,
-        cases: &[(&ToldCase<'_>, bool)],
+        cases: &[(&ToldCase<'_>, Try)],
         devices: &Devices,
     ) -> Draft {
         let mut draft = Draft {
@@ -159,14 +169,15 @@ impl Draft {
             captures: BTreeMap::new(),
             tests: Vec::new(),
         };
-        for (case, swapped) in cases {
-            draft.add(station, case, *swapped, devices);
+        for (case, one) in cases {
+            draft.add(station, case, *one, devices);
         }
         draft
     }
 
     /// Adds the test of a packet, if the host can bring it to the hook.
-    fn add(&mut self, station: &Station, case: &ToldCase<'_>, swapped: bool, devices: &Devices) {
+    fn add(&mut self, station: &Station, case: &ToldCase<'_>, one: Try, devices: &Devices) {
+        let Try { swapped, to_host } = one;
         let example = case.other.as_ref().filter(|_| swapped).unwrap_or(&case.example);
         let meta = &example.packet.meta;
         let name = |index: u32| {
@@ -183,7 +194,7 @@ impl Draft {
             };
             *side = Some(device.clone());
         }
-        let Some(way) = way(station.place.hook, arrival, departure) else { return };
+        let Some(way) = way(station.place.hook, arrival, departure, to_host) else { return };
         let mut packet = own_addresses(example, Addresses { number: case.number, swapped });
         let Some((from, to)) = addresses(&packet) else { return };
         if !self.host.add(&way, from, to) {
