@@ -15,7 +15,7 @@ use crate::diagram::{Decided, Limits, Region, Undecided};
 use crate::example::{Example, Verified};
 use crate::field::{Base, Field};
 use crate::place::Place;
-use crate::preferred::preferred;
+use crate::preferred::{preferred, usual_protocol};
 use crate::program::{Program, reachable};
 use crate::universe::Universe;
 use crate::walk::{Failure, Matches, Notes, evaluate_noting, may_match};
@@ -260,7 +260,8 @@ fn packet(
     let d = &universe.diagrams;
     let mut rest = region.clone();
     for _ in 0..TRIES {
-        let readable = preferred(universe, &with_addresses(universe, &rest, addresses)?)?;
+        let usual = usual_protocol(universe, &rest)?;
+        let readable = preferred(universe, &with_addresses(universe, &usual, addresses)?)?;
         let Some(point) = d.packet_of(&readable) else { break };
         if let Some(example) = Example::new(universe, &point) {
             let verified = example.run(program);

@@ -85,7 +85,7 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
 
 /// Of a region the packets of the first of these protocols that it has: of IPv4 and IPv6 those that
 /// they carry.
-fn usual_protocol(universe: &Universe, region: &Region) -> Decided<Region> {
+pub(crate) fn usual_protocol(universe: &Universe, region: &Region) -> Decided<Region> {
     let d = &universe.diagrams;
     for (version, carried) in [
         (2, protocol::TCP),
