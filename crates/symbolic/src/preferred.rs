@@ -97,7 +97,8 @@ pub(crate) fn usual_protocol(universe: &Universe, region: &Region) -> Decided<Re
     ] {
         let version = (Field::Meta(MetaKey::NfProto), vec![version]);
         let carried = (Field::Meta(MetaKey::L4Proto), vec![carried]);
-        let wanted = d.and(region, &universe.with_values(&[version, carried])?)?;
+        let header = (Field::Transport, vec![1]);
+        let wanted = d.and(region, &universe.with_values(&[version, header, carried])?)?;
         if !wanted.is_none() {
             return Ok(wanted);
         }

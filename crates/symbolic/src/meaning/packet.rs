@@ -56,7 +56,7 @@ impl Meaning<'_> {
         let &Op::PayloadSet { base, src, len, offset, csum_offset, csum_type, pseudo } = op else {
             return next(live);
         };
-        let sum = (csum_type != ChecksumType::None).then_some(csum_offset);
+        let sum = (csum_type == ChecksumType::Inet).then_some(csum_offset);
         if !matches!(base, Base::Network | Base::Transport) {
             return unable("it writes outside of network and transport header");
         }
@@ -93,7 +93,26 @@ impl Meaning<'_> {
                 }
             }
         }
+        if csum_type == ChecksumType::Sctp {
+            live = self.sctp_summed(live)?;
+        }
         next(live)
+    }
+
+    /// The checksum of SCTP is computed anew: without a whole header the rule breaks, after bytes
+    /// were written (`nft_payload_csum_sctp()`).
+    fn sctp_summed(&mut self, live: Region) -> Decided<Region> {
+        const HEADER: u16 = 12;
+        let carried = self.universe.bits(Field::Meta(MetaKey::L4Proto))?;
+        let whole = self.present(Base::Transport, HEADER)?;
+        let d = &self.universe.diagrams;
+        let of = bits::equal(d, &carried, &[protocol::SCTP], &[0xff])?;
+        let region = d.and(&live, &of)?;
+        let broken = d.minus(&region, &whole)?;
+        for at in [8, 10] {
+            self.summed(Base::Transport, at, &region)?;
+        }
+        self.universe.diagrams.minus(&live, &broken)
     }
 
     /// A checksum is brought up to date: what it is then is not known.
