@@ -71,6 +71,10 @@ impl Meaning<'_> {
             let later = self.universe.holds(Field::LaterFragment)?;
             live = self.universe.diagrams.minus(&live, &later)?;
         }
+        let sums = if pseudo { self.pseudo_sums(&live)? } else { Vec::new() };
+        for (_, _, broken) in &sums {
+            live = self.universe.diagrams.minus(&live, broken)?;
+        }
         let value = self.machine.read(src, len);
         for (at, byte) in (offset..end).zip(value.chunks(8)) {
             self.machine.write(self.universe, &live, Field::Header { base, at }, byte)?;
@@ -78,25 +82,38 @@ impl Meaning<'_> {
         if let Some(at) = sum {
             self.summed(base, at, &live)?;
         }
-        if pseudo {
-            for (protocols, at) in [
-                (&[protocol::TCP][..], 16),
-                (&[protocol::UDP, protocol::UDPLITE], 6),
-                (&[protocol::ICMPV6], 2),
-            ] {
-                let carried = self.universe.bits(Field::Meta(MetaKey::L4Proto))?;
-                for protocol in protocols {
-                    let d = &self.universe.diagrams;
-                    let of = bits::equal(d, &carried, &[*protocol], &[0xff])?;
-                    let region = d.and(&live, &of)?;
-                    self.summed(Base::Transport, at, &region)?;
-                }
-            }
+        for (at, region, _) in sums {
+            self.summed(Base::Transport, at, &region)?;
         }
         if csum_type == ChecksumType::Sctp {
             live = self.sctp_summed(live)?;
         }
         next(live)
+    }
+
+    /// Checksums that have a pseudo header: where they are in the transport header, for which of the
+    /// packets, and for which there is no place for them, so that the rule breaks
+    /// (`nft_payload_l4csum_update()`). UDP may go without.
+    fn pseudo_sums(&mut self, live: &Region) -> Decided<Vec<(u16, Region, Region)>> {
+        let carried = self.universe.bits(Field::Meta(MetaKey::L4Proto))?;
+        let header = self.universe.holds(Field::Transport)?;
+        let later = self.universe.holds(Field::LaterFragment)?;
+        let first = self.universe.diagrams.minus(&header, &later)?;
+        let mut all = Vec::new();
+        for (protocol, at) in
+            [(protocol::TCP, 16), (protocol::UDP, 6), (protocol::UDPLITE, 6), (protocol::ICMPV6, 2)]
+        {
+            let there = self.present(Base::Transport, at + 2)?;
+            let d = &self.universe.diagrams;
+            let of = d.and(&bits::equal(d, &carried, &[protocol], &[0xff])?, &first)?;
+            let region = d.and(live, &of)?;
+            let broken = match protocol {
+                protocol::UDP => d.none(),
+                _ => d.minus(&region, &there)?,
+            };
+            all.push((at, region, broken));
+        }
+        Ok(all)
     }
 
     /// The checksum of SCTP is computed anew: without a whole header the rule breaks, after bytes
