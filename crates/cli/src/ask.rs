@@ -7,7 +7,6 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::{errln, out};
@@ -15,11 +14,12 @@ use penstock_program::image::RuleIndex;
 use penstock_symbolic::{Answer, End, Unanswered, ask};
 use serde_json::{Value as Json, json};
 
-use crate::options::{Opt, Values, flag, given, long, usage_lines};
+use crate::options::{Opt, flag, given, usage_lines};
 use crate::setup::sentence;
-use crate::symbolic::hooks::{Station, stations};
+use crate::symbolic::hooks::Station;
 use crate::symbolic::load::{Devices, Loaded, Source};
 use crate::symbolic::matches::Matches;
+use crate::symbolic::opened::Opened;
 use crate::symbolic::told::Told;
 use crate::symbolic::words::Words;
 use crate::symbolic::{self, Settings};
@@ -28,11 +28,10 @@ use crate::symbolic::{self, Settings};
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symbolic::OPTIONS)];
 
 const OPTIONS: &[Opt] = &[
-    long("rules", "the ruleset, as for `nft -f`, or a state file").takes("RULES", Values::Files),
-    long("live", "the ruleset of the running dataplane, in place of --rules"),
+    symbolic::RULES,
+    symbolic::LIVE,
     flag('j', "json", "print JSON"),
-    long("write", "write an example of each class to DIR, as captures for `penstock run --read`")
-        .takes("DIR", Values::Directories),
+    symbolic::WRITE,
     flag('h', "help", "print this text"),
 ];
 
@@ -113,21 +112,12 @@ struct Found {
 
 /// Whether some of the packets pass each hook; prints what becomes of them.
 fn answer(asked: &Asked) -> Result<bool, String> {
-    let devices = Devices::of(&[&asked.rules]);
-    let now = SystemTime::now();
-    let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-    let rules = Loaded::new(&asked.rules, &devices, now)?;
-    let stations = stations(&[&rules], &asked.settings)?;
-    if stations.is_empty() {
-        return Err(format!("Error: {}: there are no base chains", rules.file));
-    }
-    if let Some(dir) = &asked.write {
-        std::fs::create_dir_all(dir).map_err(|e| format!("Error: {}: {e}", dir.display()))?;
-    }
+    let Opened { devices, rules, stations } = Opened::new(&asked.rules, &asked.settings)?;
+    symbolic::make_directory(asked.write.as_deref())?;
     let (mut found, mut refused) = (Vec::new(), Vec::new());
     let mut count = 0;
     for station in &stations {
-        match Matches::new(&asked.matches, station, &devices, now) {
+        match Matches::new(&asked.matches, station, &devices, rules.now) {
             Ok(matches) => {
                 found.extend(at(station, &rules, &matches, asked, &devices, &mut count)?);
             }

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use penstock_daemon::out;
 use penstock_program::image::RuleIndex;
@@ -19,9 +18,10 @@ use penstock_symbolic::{Case, Cover, Coverage, Element, Example, Key, Wanted, co
 use serde_json::{Value as Json, json};
 
 use crate::options::given;
-use crate::symbolic::hooks::{Station, stations};
+use crate::symbolic;
+use crate::symbolic::hooks::Station;
 use crate::symbolic::load::{Devices, Loaded};
-use crate::symbolic::status;
+use crate::symbolic::opened::Opened;
 use crate::symbolic::words::Words;
 pub use options::SECTIONS;
 use options::{Asked, parse, usage};
@@ -33,22 +33,13 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(asked) => asked,
         Err(status) => return status,
     };
-    status(all(&asked))
+    symbolic::status(all(&asked))
 }
 
 /// Whether each rule can be met; prints which cannot.
 fn all(asked: &Asked) -> Result<bool, String> {
-    let devices = Devices::of(&[&asked.rules]);
-    let now = SystemTime::now();
-    let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-    let rules = Loaded::new(&asked.rules, &devices, now)?;
-    let stations = stations(&[&rules], &asked.settings)?;
-    if stations.is_empty() {
-        return Err(format!("Error: {}: there are no base chains", rules.file));
-    }
-    if let Some(dir) = &asked.write {
-        std::fs::create_dir_all(dir).map_err(|e| format!("Error: {}: {e}", dir.display()))?;
-    }
+    let Opened { devices, rules, stations } = Opened::new(&asked.rules, &asked.settings)?;
+    symbolic::make_directory(asked.write.as_deref())?;
     let (mut texts, mut hooks) = (Vec::new(), Vec::new());
     let mut every = true;
     for station in &stations {

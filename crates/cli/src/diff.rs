@@ -7,19 +7,17 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_daemon::out;
-use penstock_program::image::RuleIndex;
-use penstock_symbolic::{Difference, Program, Side, diff};
+use penstock_daemon::{now, out};
+use penstock_symbolic::{Difference, Side, diff};
 use serde_json::{Value as Json, json};
 
-use crate::options::{Opt, Values, flag, given, long, usage_lines};
+use crate::options::{Opt, flag, given, long, usage_lines};
 use crate::setup::sentence;
 use crate::symbolic::hooks::{Station, stations};
 use crate::symbolic::load::{Devices, Loaded, Source};
-use crate::symbolic::told::Told;
+use crate::symbolic::told::{Told, rule_of};
 use crate::symbolic::words::Words;
 use crate::symbolic::{self, Settings};
 
@@ -29,8 +27,7 @@ pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symb
 const OPTIONS: &[Opt] = &[
     long("live", "OLD is the ruleset of the running dataplane"),
     flag('j', "json", "print JSON"),
-    long("write", "write an example of each class to DIR, as captures for `penstock run --read`")
-        .takes("DIR", Values::Directories),
+    symbolic::WRITE,
     flag('h', "help", "print this text"),
 ];
 
@@ -105,14 +102,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 /// Whether something changes; prints what.
 fn compare(asked: &Asked) -> Result<bool, String> {
     let devices = Devices::of(&[&asked.old, &asked.new]);
-    let now = SystemTime::now();
-    let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let now = now();
     let old = Loaded::new(&asked.old, &devices, now)?;
     let new = Loaded::new(&asked.new, &devices, now)?;
     let mut sides = Sides { old, new, devices, count: 0 };
-    if let Some(dir) = &asked.write {
-        std::fs::create_dir_all(dir).map_err(|e| format!("Error: {}: {e}", dir.display()))?;
-    }
+    symbolic::make_directory(asked.write.as_deref())?;
     let mut texts = Vec::new();
     let mut all = Vec::new();
     for station in stations(&[&sides.old, &sides.new], &asked.settings)? {
@@ -156,13 +150,8 @@ impl Sides {
             return Ok((None, None));
         }
         let Difference { universe, classes, .. } = &difference;
-        let rule_name = |number: u32| {
-            let of = |side: &Loaded, program: &Program<'_>| {
-                let at = program.numbers.iter().position(|known| *known == number)?;
-                Some(side.rule_place(RuleIndex(at as u32), devices))
-            };
-            of(new, &after).or_else(|| of(old, &before)).unwrap_or_else(|| "a rule".to_owned())
-        };
+        let sides = [(&*old, &before), (&*new, &after)];
+        let rule_name = |number: u32| rule_of(number, &sides, devices);
         let listing = new.listing(&new.generation, devices);
         let words = Words::new(listing, station.place, universe, &rule_name);
         let classes_word = if classes.len() == 1 { "class" } else { "classes" };
@@ -170,7 +159,7 @@ impl Sides {
         let mut all = Vec::new();
         for class in classes {
             *count += 1;
-            let told = Told::new(&words, class, &[(old, &before), (new, &after)], devices)?;
+            let told = Told::new(&words, class, &sides, devices)?;
             let written = match &asked.write {
                 Some(dir) => told.write(dir, &station.capture_name(*count))?,
                 None => None,

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::{errln, out};
@@ -19,10 +18,11 @@ use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::recognise::{self, hinted};
 use crate::setup::sentence;
 use crate::symbolic::claims::{Kind, Line, claims};
-use crate::symbolic::hooks::{Station, stations};
+use crate::symbolic::hooks::Station;
 use crate::symbolic::load::{Devices, Loaded, Source};
 use crate::symbolic::matches::Matches;
-use crate::symbolic::told::{Told, confirmed};
+use crate::symbolic::opened::Opened;
+use crate::symbolic::told::{Told, confirmed, rule_of};
 use crate::symbolic::words::Words;
 use crate::symbolic::{self, Settings};
 
@@ -30,8 +30,8 @@ use crate::symbolic::{self, Settings};
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symbolic::OPTIONS)];
 
 const OPTIONS: &[Opt] = &[
-    long("rules", "the ruleset, as for `nft -f`, or a state file").takes("RULES", Values::Files),
-    long("live", "the ruleset of the running dataplane, in place of --rules"),
+    symbolic::RULES,
+    symbolic::LIVE,
     long("junit", "write the results to FILE, as CI systems read them")
         .takes("FILE", Values::Files),
     flag('h', "help", "print this text"),
@@ -106,14 +106,11 @@ struct Decided {
 
 /// Whether all claims hold; prints which do.
 fn all(asked: &Asked) -> Result<bool, String> {
-    let devices = Devices::of(&[&asked.rules]);
-    let now = SystemTime::now();
-    let now = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let lines =
         claims(&asked.claims).map_err(|e| hinted(&e, &asked.claims, recognise::Given::Other))?;
-    let rules = Loaded::new(&asked.rules, &devices, now)?;
-    let station = one_station(&rules, &asked.settings)?;
-    let judge = Judge { station: &station, rules: &rules, asked, devices: &devices, now };
+    let Opened { devices, rules, stations } = Opened::new(&asked.rules, &asked.settings)?;
+    let station = only(&stations)?;
+    let judge = Judge { station, rules: &rules, asked, devices: &devices };
     let mut outcomes = judge.outcomes(&lines)?.into_iter();
     let mut decided = Vec::new();
     for line in &lines {
@@ -140,21 +137,16 @@ fn all(asked: &Asked) -> Result<bool, String> {
     Ok(held)
 }
 
-/// The hook that claims are about.
-fn one_station(rules: &Loaded, settings: &Settings) -> Result<Station, String> {
-    let mut found = stations(&[rules], settings)?;
-    match (found.len(), found.pop()) {
-        (1, Some(station)) => Ok(station),
-        (_, None) => Err(format!("Error: {}: there are no base chains", rules.file)),
-        (_, Some(last)) => {
-            found.push(last);
-            let names: Vec<&str> = found.iter().map(|station| &*station.name).collect();
-            Err(format!(
-                "Error: claims are about one hook: --hook or --chain says which of {}",
-                names.join(", ")
-            ))
-        }
+/// The hook that claims are about, if there is but one.
+fn only(stations: &[Station]) -> Result<&Station, String> {
+    if let [station] = stations {
+        return Ok(station);
     }
+    let names: Vec<&str> = stations.iter().map(|station| &*station.name).collect();
+    Err(format!(
+        "Error: claims are about one hook: --hook or --chain says which of {}",
+        names.join(", ")
+    ))
 }
 
 /// Decides claims about a ruleset.
@@ -163,13 +155,12 @@ struct Judge<'a> {
     rules: &'a Loaded,
     asked: &'a Asked,
     devices: &'a Devices,
-    now: u64,
 }
 
 impl Judge<'_> {
     /// Decides the claims about outcomes, in their order: why those that do not hold do not.
     fn outcomes(&self, lines: &[Line]) -> Result<Vec<Option<String>>, String> {
-        let &Judge { station, rules, asked, devices, now } = self;
+        let &Judge { station, rules, asked, devices } = self;
         let file = asked.claims.display();
         let mut outcome_lines = Vec::new();
         let mut all = Vec::new();
@@ -177,7 +168,7 @@ impl Judge<'_> {
             let Kind::Outcome { always, outcome, matches } = &line.kind else { continue };
             let wrong = |e| format!("Error: {file}:{}: {e}\n{}", line.number, line.text);
             outcome_lines.push((line, *always, *outcome));
-            all.push(Matches::new(matches, station, devices, now).map_err(wrong)?);
+            all.push(Matches::new(matches, station, devices, rules.now).map_err(wrong)?);
         }
         if all.is_empty() {
             return Ok(Vec::new());
@@ -248,8 +239,8 @@ impl Judge<'_> {
 
     /// Whether another ruleset does the same; if not, for which packets it does not.
     fn same(&self, file: &Path) -> Result<Option<String>, String> {
-        let &Judge { station, rules, asked, devices, now } = self;
-        let other = Loaded::new(&Source::File(file.to_owned()), devices, now)?;
+        let &Judge { station, rules, asked, devices } = self;
+        let other = Loaded::new(&Source::File(file.to_owned()), devices, rules.now)?;
         let mut sets = HashMap::new();
         let mut there = station.program(&other, &asked.settings, &mut sets);
         let mut here = station.program(rules, &asked.settings, &mut sets);
@@ -259,16 +250,11 @@ impl Judge<'_> {
             station.failed(side, devices, &failure)
         })?;
         let Some(class) = difference.classes.first() else { return Ok(None) };
-        let rule_name = |number: u32| {
-            let of = |side: &Loaded, program: &Program<'_>| {
-                let at = program.numbers.iter().position(|known| *known == number)?;
-                Some(side.rule_place(RuleIndex(at as u32), devices))
-            };
-            of(rules, &here).or_else(|| of(&other, &there)).unwrap_or_else(|| "a rule".to_owned())
-        };
+        let sides = [(&other, &there), (rules, &here)];
+        let rule_name = |number: u32| rule_of(number, &sides, devices);
         let listing = rules.listing(&rules.generation, devices);
         let words = Words::new(listing, station.place, &difference.universe, &rule_name);
-        let told = Told::new(&words, class, &[(&other, &there), (rules, &here)], devices)?;
+        let told = Told::new(&words, class, &sides, devices)?;
         let mut text = format!("          by: {}\n", told.packets.join("\n           or "));
         for (word, fate) in ["there", "here"].into_iter().zip(&told.fates) {
             text.push_str(&format!("          {word}: {}", fate.text("              ")));

@@ -16,8 +16,8 @@ use crate::symbolic::{self, Settings};
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symbolic::OPTIONS)];
 
 const OPTIONS: &[Opt] = &[
-    long("rules", "the ruleset, as for `nft -f`, or a state file").takes("RULES", Values::Files),
-    long("live", "the ruleset of the running dataplane, in place of --rules"),
+    symbolic::RULES,
+    symbolic::LIVE,
     long(
         "write",
         "write the packets to DIR, for each hook: captures, a network that brings them to\n\

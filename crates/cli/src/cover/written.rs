@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use penstock_io::{CaptureWriter, LinkType};
+use penstock_io::LinkType;
+use penstock_packet::CtInfo;
+use penstock_program::expr::CtKey;
 use penstock_program::image::RuleIndex;
 use penstock_program::{Family, Hook};
 use penstock_symbolic::{Addresses, Field, own_addresses};
@@ -22,6 +24,7 @@ use crate::rules::NetNames;
 use crate::setup::Setup;
 use crate::symbolic::hooks::Station;
 use crate::symbolic::load::{Devices, Loaded, Source};
+use crate::symbolic::told::write_capture;
 use crate::test::record::{Recorded, fates, key, written};
 use crate::test::run::{Failure, Host as TestHost};
 use crate::test::suite::{Action, Suite};
@@ -216,16 +219,15 @@ impl Draft {
         for rule in &case.meets {
             let _ = writeln!(text, "  # {rule}");
         }
-        let state = example.value(Field::CtState).map(|value| value[0]);
-        let is_reply = example
-            .value(Field::Ct(penstock_program::expr::CtKey::Direction, None))
-            .is_some_and(|direction| direction[0] == 1);
-        match (state, is_reply) {
-            (Some(2), false) => text.push_str("  established\n"),
-            (Some(2), true) => text.push_str("  established reply\n"),
-            (Some(4), _) => text.push_str("  related\n"),
-            _ => {}
-        }
+        let of = |field| example.value(field).map_or(0, |value| value[0]);
+        let is = |info: CtInfo| u32::from(of(Field::CtState)) == info.state_bit();
+        let is_reply = of(Field::Ct(CtKey::Direction, None)) == 1;
+        text.push_str(match (is(CtInfo::Established), is(CtInfo::Related)) {
+            (true, _) if is_reply => "  established reply\n",
+            (true, _) => "  established\n",
+            (_, true) => "  related\n",
+            _ => "",
+        });
         let file = capture_name(&self.name, &source);
         let _ = writeln!(text, "  frame {source}={file} {number}");
         self.tests.push((case.number, text));
@@ -243,14 +245,8 @@ impl Draft {
         for (source, packets) in &self.captures {
             let file = self.dir.join(capture_name(&self.name, source));
             let link = if source == "host" { LinkType::Raw } else { LinkType::Ethernet };
-            CaptureWriter::create(&file, link)
-                .and_then(|mut writer| {
-                    for (i, packet) in packets.iter().enumerate() {
-                        writer.write(i as u64 * STEP, packet)?;
-                    }
-                    writer.finish()
-                })
-                .map_err(|e| format!("Error: {}: {e}", file.display()))?;
+            let times = (0..).map(|number| number * STEP);
+            write_capture(&file, link, times.zip(packets.iter().map(|packet| &packet[..])))?;
         }
         let file = self.dir.join(format!("{}.ip", self.name));
         std::fs::write(&file, self.host.lines())

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What `penstock diff`, `penstock prove` and `penstock ask` have in common: rulesets that are
-//! evaluated over all packets, the hooks of them, matches, and words for classes of packets.
+//! What `penstock diff`, `prove`, `ask` and `cover` have in common: rulesets that are evaluated over
+//! all packets, the hooks of them, matches, and words for classes of packets.
 
 pub mod claims;
 pub mod hooks;
 pub mod load;
 pub mod matches;
+pub mod opened;
 pub mod told;
 pub mod words;
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -17,6 +19,18 @@ use penstock_daemon::errln;
 use penstock_symbolic::Limits;
 
 use crate::options::{Opt, Values, long};
+
+/// `--rules`, which [`load::Source::given`] takes.
+pub const RULES: Opt =
+    long("rules", "the ruleset, as for `nft -f`, or a state file").takes("RULES", Values::Files);
+
+/// `--live`, which [`load::Source::given`] takes.
+pub const LIVE: Opt = long("live", "the ruleset of the running dataplane, in place of --rules");
+
+/// `--write` of commands that show classes.
+pub const WRITE: Opt =
+    long("write", "write an example of each class to DIR, as captures for `penstock run --read`")
+        .takes("DIR", Values::Directories);
 
 /// The title that [`OPTIONS`] stand under.
 pub const TITLE: &str = "Evaluation";
@@ -58,6 +72,15 @@ pub struct Settings {
     pub listed: bool,
     /// `--memory` and `--timeout`.
     pub limits: Limits,
+}
+
+/// Makes the directory of `--write`, if it is not there.
+///
+/// # Errors
+/// The system's.
+pub fn make_directory(directory: Option<&Path>) -> Result<(), String> {
+    let Some(directory) = directory else { return Ok(()) };
+    std::fs::create_dir_all(directory).map_err(|e| format!("Error: {}: {e}", directory.display()))
 }
 
 /// The exit status of an answer: 0 yes, 1 no, 2 after an error, which is printed.

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use penstock_io::{CaptureWriter, LinkType};
+use penstock_program::image::RuleIndex;
 use penstock_symbolic::{Class, Example, Program, check, parts};
 use serde_json::{Value as Json, json};
 
@@ -125,14 +126,38 @@ impl<'u> Told<'u> {
         let Some(example) = &self.example else { return Ok(None) };
         let file = dir.join(format!("{name}.pcap"));
         let link = if example.packet.has_link() { LinkType::Ethernet } else { LinkType::Raw };
-        CaptureWriter::create(&file, link)
-            .and_then(|mut writer| {
-                writer.write(self.now, &example.frame())?;
-                writer.finish()
-            })
-            .map_err(|e| format!("Error: {}: {e}", file.display()))?;
+        write_capture(&file, link, [(self.now, &example.frame()[..])])?;
         Ok(Some(file.display().to_string()))
     }
+}
+
+/// Writes a capture: times in nanoseconds since the epoch, and frames.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_capture<'f>(
+    file: &Path,
+    link: LinkType,
+    frames: impl IntoIterator<Item = (u64, &'f [u8])>,
+) -> Result<(), String> {
+    CaptureWriter::create(file, link)
+        .and_then(|mut writer| {
+            for (time, frame) in frames {
+                writer.write(time, frame)?;
+            }
+            writer.finish()
+        })
+        .map_err(|e| format!("Error: {}: {e}", file.display()))
+}
+
+/// Where the rule with a number is, which rulesets that are compared have in common; the last one
+/// counts.
+pub fn rule_of(number: u32, sides: &[(&Loaded, &Program<'_>)], devices: &Devices) -> String {
+    let of = |(side, program): &(&Loaded, &Program<'_>)| {
+        let at = program.numbers.iter().position(|known| *known == number)?;
+        Some(side.rule_place(RuleIndex(at as u32), devices))
+    };
+    sides.iter().rev().find_map(of).unwrap_or_else(|| "a rule".to_owned())
 }
 
 /// What the interpreter said of an example.
