@@ -3,7 +3,6 @@
 //! A connection as a value: what programs see of it, and what they may change
 //! (`nf_conntrack_netlink.c`).
 
-use crate::helper::HelperName;
 use crate::seqadj::SeqAdjust;
 use crate::table::Counter;
 use crate::tuple::Tuple;
@@ -59,8 +58,9 @@ pub struct Flow {
     /// `ct label`, bit n in word n / 32; `None` without room for labels.
     pub labels: Option<[u32; 4]>,
     /// Name of its helper.
-    #[serde(with = "crate::helper::by_name")]
-    pub helper: Option<HelperName>,
+    pub helper: Option<Box<str>>,
+    /// What the program that is its helper keeps with it.
+    pub helper_data: Option<Box<[u8]>>,
     /// The original tuple of the connection that expected it.
     pub master: Option<Tuple>,
     /// Packets and bytes by direction.
@@ -113,6 +113,8 @@ pub struct FlowChange {
     pub labels: Option<[(u32, u32); 4]>,
     /// Number of another helper, 0 for none.
     pub helper: Option<u16>,
+    /// What the program that is its helper keeps with it from now on.
+    pub helper_data: Option<Box<[u8]>>,
     /// Shifts of sequence numbers, by direction.
     pub shifts: [Option<SeqAdjust>; 2],
     /// The protocol's state.

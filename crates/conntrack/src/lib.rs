@@ -64,9 +64,11 @@ mod tracker;
 pub use complaint::Complaint;
 pub use expectation::{CLASSES, ExpectError, Expectation, Follow, expect_flag};
 pub use flow::{Flow, FlowChange, NotInserted, ProtocolChange, ProtocolInfo};
-pub use helper::by_name as helper_name;
-pub use helper::{Class, HELPERS, Helper, HelperName, Surroundings, helper_number};
-pub use operations::{Replace, TupleLookup};
+pub use helper::{
+    Class, DATA_MAX as HELPER_DATA_MAX, HELPERS, Helper, Helpers, ProgramHelper, Surroundings,
+    helper_number,
+};
+pub use operations::{Helped, Replace, TupleLookup};
 pub use packet::{Hook, Verdict};
 pub use reference::Ref;
 pub use seqadj::SeqAdjust;

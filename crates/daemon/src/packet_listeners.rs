@@ -13,10 +13,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use penstock_dataplane::NewLink;
 use penstock_io::queue::{Answer, Verdict};
 use penstock_nfnetlink::{
-    About, Bind, LogConfig, LogSettings, QueueConfig, QueueVerdict, QueuedPacket, end_of_logged,
-    write_logged, write_queued,
+    About, Bind, LogConfig, LogSettings, QueueConfig, QueueVerdict, QueuedPacket, VerdictLink,
+    end_of_logged, write_logged, write_queued,
 };
 use penstock_ruleset::Errno;
 use serde::{Deserialize, Serialize};
@@ -172,7 +173,12 @@ impl Inner {
             mark: verdict.mark,
             payload: verdict.payload,
         };
-        let further = Further { priority: verdict.priority, connection: verdict.connection };
+        let QueueVerdict { priority, connection, link, .. } = verdict;
+        let link = link.map(|link| {
+            let VerdictLink { vlan, header } = *link;
+            NewLink { vlan, header }
+        });
+        let further = Further { priority, connection, link };
         Ok((number, answer, further))
     }
 }

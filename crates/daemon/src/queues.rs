@@ -212,7 +212,8 @@ pub fn queue_answer(answer: &Answer) -> QueueAnswer<'_> {
         Verdict::Repeat => QueueVerdict::Repeat,
         Verdict::Stop => QueueVerdict::Stop,
     };
-    QueueAnswer { verdict, mark: answer.mark, priority: None, payload: answer.payload.as_deref() }
+    let payload = answer.payload.as_deref();
+    QueueAnswer { mark: answer.mark, payload, ..QueueAnswer::new(verdict) }
 }
 
 /// A packet as a program sees it, with `copy` bytes from the network header on.

@@ -134,6 +134,7 @@ impl Dataplane {
             conntrack.set_settings(settings);
         }
         self.state.tracking.policies.set(conntrack, &linked.ct_objects);
+        conntrack.set_helpers(linked.globals.connection_helpers());
         let hooks = self.hooks_for(&self.net, &linked);
         if hooks != *self.hooks {
             // Where a held packet would continue is not where it was (nf_queue_nf_hook_drop()).
@@ -564,8 +565,7 @@ impl Dataplane {
 
     /// The listener of a queue is gone: packets that wait there are dropped, as in the kernel.
     pub fn close_queue<S: Sink>(&mut self, queue: u16, time: u64, sink: &mut S) {
-        let answer =
-            QueueAnswer { verdict: QueueVerdict::Drop, mark: None, priority: None, payload: None };
+        let answer = QueueAnswer::new(QueueVerdict::Drop);
         for id in self.state.queues.of(queue) {
             // It was there a moment ago.
             let _ = self.verdict(id, &answer, time, sink);

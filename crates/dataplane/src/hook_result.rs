@@ -13,6 +13,7 @@ pub(crate) enum HookResult {
     Dropped,
     /// The packet waits, or was sent elsewhere: it ends here without being dropped.
     Stolen,
-    /// To a queue; the caller that runs the list knows where the packet continues.
-    Queue { num: u16, bypass: bool, rule: RuleIndex },
+    /// To a queue, by a rule or for the helper of its connection; the caller that runs the list
+    /// knows where the packet continues.
+    Queue { num: u16, bypass: bool, rule: Option<RuleIndex> },
 }

@@ -128,7 +128,7 @@ pub use penstock_jit::{CompileError, Options as CompileOptions, clock_ticks};
 pub use penstock_packet::Frame;
 pub use penstock_program::env::{LocalSocket, SocketKind, SocketQuery};
 pub use penstock_program::osf::{BadFingerprint, Fingerprints};
-pub use queues::{NotQueued, QueueAnswer, QueueVerdict};
+pub use queues::{NewLink, NotQueued, QueueAnswer, QueueVerdict};
 pub use reason::{Counters, DropEvent, DropReason, Place};
 pub use settings::{BridgeSettings, FlowSettings, Settings};
 pub use shared::Shared;

@@ -50,6 +50,25 @@ pub struct QueueAnswer<'a> {
     /// New bytes from the network header on, at most 65535; the listener has made lengths and
     /// checksums right.
     pub payload: Option<&'a [u8]>,
+    /// Another link header, or another tag, for a bridged frame.
+    pub link: Option<&'a NewLink>,
+}
+
+impl QueueAnswer<'_> {
+    /// An answer that changes nothing.
+    pub const fn new(verdict: QueueVerdict) -> Self {
+        QueueAnswer { verdict, mark: None, priority: None, payload: None, link: None }
+    }
+}
+
+/// What a listener makes of the link layer of a bridged frame (`nfqa_parse_bridge()`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewLink {
+    /// Its VLAN tag: protocol and `TCI`. `Some(None)` for one that is not whole, which ends the
+    /// frame.
+    pub vlan: Option<Option<[u16; 2]>>,
+    /// Its link header. One of another length ends the frame.
+    pub header: Option<Box<[u8]>>,
 }
 
 /// There is no packet with this number: it was answered before, or dropped since rules changed.
@@ -61,7 +80,8 @@ pub struct NotQueued;
 pub(crate) struct Held {
     pub(crate) packet: Packet,
     pub(crate) queue: u16,
-    pub(crate) rule: RuleIndex,
+    /// The rule that did; `None` for the helper of its connection.
+    pub(crate) rule: Option<RuleIndex>,
     pub(crate) context: Context,
     /// The stage that queued it.
     pub(crate) at: usize,

@@ -70,7 +70,7 @@ impl Listener {
     }
 
     fn verdict(&mut self, path: &mut Dataplane, verdict: QueueVerdict) -> Vec<String> {
-        self.answer(path, &QueueAnswer { verdict, mark: None, priority: None, payload: None })
+        self.answer(path, &QueueAnswer::new(verdict))
     }
 
     /// Answers the oldest packet.
@@ -216,7 +216,7 @@ fn an_accepted_packet_continues_after_its_chain_at_every_hook() {
 }
 
 fn answer(verdict: QueueVerdict) -> QueueAnswer<'static> {
-    QueueAnswer { verdict, mark: None, priority: None, payload: None }
+    QueueAnswer::new(verdict)
 }
 
 #[test]
@@ -246,6 +246,7 @@ fn a_verdict_may_change_mark_bytes_and_queue() {
         mark: Some(9),
         priority: None,
         payload: Some(&elsewhere),
+        link: None,
     };
     let lines = listener.answer(&mut path, &new);
     assert!(lines[0].starts_with("lan: to b7") && lines[0].contains("198.19.0.9"), "{lines:?}");

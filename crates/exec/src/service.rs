@@ -56,8 +56,10 @@ impl StateService {
         let before = std::mem::replace(told, Told::of(&self.stored));
         let mut all = changes_between(&before.generation, &told.generation, self.stored.now());
         if before.connections != told.connections {
-            let tables = [&before.connections, &told.connections];
-            let [mut before, mut now] = tables.map(|saved| connections::load(saved));
+            let [mut before, mut now] = [&before, &*told].map(|told| {
+                let helpers = told.generation.globals.connection_helpers();
+                connections::load(&told.connections, helpers)
+            });
             all.extend(connection_changes_between(&mut before, &mut now).unwrap_or_default());
         }
         converted(all)

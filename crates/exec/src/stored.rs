@@ -318,8 +318,12 @@ impl Backend for Stored {
     }
 
     fn connections(&mut self) -> Option<&mut dyn Connections> {
-        let needs = needs::of(&self.state.ruleset.generation());
-        let table = self.table.get_or_insert_with(|| connections::load(&self.state.connections));
+        let generation = self.state.ruleset.generation();
+        let needs = needs::of(&generation);
+        let helpers = generation.globals.connection_helpers();
+        let saved = &self.state.connections;
+        let table = self.table.get_or_insert_with(|| connections::load(saved, helpers.clone()));
+        table.set_helpers(helpers);
         table.want_labels(needs.labels);
         Some(table)
     }

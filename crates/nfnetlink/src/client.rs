@@ -11,7 +11,7 @@ use crate::nf_tables::{self, Dump, Get, Stamp};
 use crate::process::Process;
 use crate::socket::{Answers, Notification, Socket};
 use crate::{
-    Backend, accounts, batch, compat, fingerprints, globals, hooks, ipset, packets, timeouts,
+    Backend, accounts, batch, compat, fingerprints, globals, helpers, hooks, ipset, packets, timeouts,
 };
 
 /// Options of level `SOL_NETLINK` that change what is answered.
@@ -211,6 +211,7 @@ impl Client {
         backend: &mut dyn Backend,
         to: &mut Sent,
     ) -> Result<Outcome, Failure> {
+        let helpers = backend.generation().globals.connection_helpers();
         let connections = backend.connections().ok_or(Failure::einval())?;
         let changes = ctnetlink::is_change(message.subsystem(), message.number());
         if changes && !from.may_change {
@@ -219,7 +220,7 @@ impl Client {
         let echo = message.header.has(flags::ECHO);
         let listened = self.listened || echo || connections.tells();
         let mut exchange =
-            Exchange::new(connections, message, self.port, self.receive_buffer, listened);
+            Exchange::new(connections, helpers, message, self.port, self.receive_buffer, listened);
         let outcome = ctnetlink::run(&mut exchange, message);
         let Exchange { changed, datagrams, events, connections, .. } = exchange;
         to.changes_connections |= changed;
@@ -255,12 +256,16 @@ impl Client {
             ctnetlink::SUBSYSTEM | ctnetlink::SUBSYSTEM_EXP => {
                 return self.connections(message, from, backend, to);
             }
-            subsystem @ (accounts::SUBSYSTEM | timeouts::SUBSYSTEM | fingerprints::SUBSYSTEM) => {
+            subsystem @ (accounts::SUBSYSTEM
+            | timeouts::SUBSYSTEM
+            | helpers::SUBSYSTEM
+            | fingerprints::SUBSYSTEM) => {
                 let (port, limit) = (self.port, self.receive_buffer);
                 let request = globals::Request { message: *message, port, limit };
                 let run = match subsystem {
                     accounts::SUBSYSTEM => accounts::run,
                     fingerprints::SUBSYSTEM => fingerprints::run,
+                    helpers::SUBSYSTEM => helpers::run,
                     _ => timeouts::run,
                 };
                 let (outcome, datagrams) = run(&request, from, backend)?;
@@ -356,6 +361,7 @@ pub fn may_change(datagram: &[u8]) -> bool {
         let changes = ctnetlink::is_change(subsystem, number)
             || accounts::is_change(subsystem, number)
             || fingerprints::is_change(subsystem, number)
+            || helpers::is_change(subsystem, number)
             || ipset::is_change(subsystem, number)
             || timeouts::is_change(subsystem, number);
         if message.header.kind == batch::END || resets || changes {

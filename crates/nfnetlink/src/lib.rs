@@ -29,6 +29,7 @@ mod ctnetlink;
 mod expression;
 mod fingerprints;
 mod globals;
+mod helpers;
 mod hooks;
 mod ipset;
 mod message;
@@ -44,14 +45,14 @@ pub use backend::{Backend, Local, Refused, Show};
 pub use batch::{Teller, changes_between, close, owns};
 pub use client::{Client, SocketOption, asks_for_packets, begins_batch, may_change, only_decides};
 pub use connections::{
-    ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,
+    ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, expect, of_connection,
 };
 pub use ctnetlink::{VerdictChange, difference as connection_changes_between, notification};
 pub use ipset::{IpSetTable, looked_up as looked_up_ip_set, lookup as look_up_ip_set};
 pub use nf_tables::GROUP;
 pub use packets::{
     About, Bind, LogConfig, LogSettings, LoggedPacket, PacketListeners, QueueConfig, QueueVerdict,
-    QueuedPacket, end_of_logged, write_logged, write_queued,
+    QueuedPacket, VerdictLink, end_of_logged, write_logged, write_queued,
 };
 pub use process::Process;
 pub use socket::{Answers, Notification};

@@ -248,7 +248,7 @@ fn a_program_answers_for_queued_packets() {
     for (id, verdict) in
         listener.held.clone().into_iter().zip([QueueVerdict::Accept, QueueVerdict::Drop])
     {
-        let answer = QueueAnswer { verdict, mark: None, priority: None, payload: None };
+        let answer = QueueAnswer::new(verdict);
         dataplane.answer(id, &answer, NOW, &mut listener).unwrap();
         assert!(matches!(dataplane.answer(id, &answer, NOW, &mut listener), Err(Error::NotQueued)));
     }

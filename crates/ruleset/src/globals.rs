@@ -5,16 +5,21 @@
 
 use std::sync::Arc;
 
+use penstock_conntrack::{Class, HELPER_DATA_MAX, Helpers};
 use penstock_program::image::CtObject;
 use penstock_program::osf::{self, Fingerprints};
 use penstock_program::state::{AccountQuota, AccountState, Counted};
 use penstock_program::{Errno, Family, State};
 use serde::{Deserialize, Serialize};
 
+use crate::ct_helper;
 pub use penstock_program::expr::XtNamed as Named;
 
 /// Longest name, in bytes (`NFACCT_NAME_MAX`, `CTNL_TIMEOUT_NAME_MAX`, without the end).
 pub const NAME_MAX: usize = 31;
+
+/// Most helpers that programs are; the kernel has no limit.
+const HELPERS_MAX: usize = 1024;
 
 /// All such objects, each kind in order of creation.
 #[derive(Clone, Debug, Default)]
@@ -25,8 +30,72 @@ pub struct Globals {
     pub timeouts: Vec<Timeout>,
     /// Fingerprints of operating systems, in the order in which they are tried.
     pub fingerprints: Vec<NewFingerprint>,
-    /// The same for packets.
+    /// What packets are compared with.
     pub systems: Arc<Fingerprints>,
+    /// Helpers that programs are.
+    pub helpers: Vec<ProgramHelper>,
+}
+
+/// A helper of connections that is a program (`net/netfilter/nfnetlink_cthelper.c`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramHelper {
+    /// Its number: none has it twice, and it keeps it as long as it is there.
+    pub number: u16,
+    /// What it is made of.
+    pub config: NewHelper,
+}
+
+/// What tells one helper from others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HelperKey {
+    /// Its name.
+    pub name: Arc<str>,
+    /// `NFPROTO_*` of its connections, 0 for all.
+    pub l3proto: u16,
+    /// IP protocol number of its connections.
+    pub l4proto: u8,
+}
+
+/// A helper to be made, or as it is to be from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewHelper {
+    /// What tells it from others.
+    pub key: HelperKey,
+    /// Number of the queue that the program listens to; only the lower 16 bits count.
+    pub queue: u32,
+    /// Whether packets go there; otherwise they pass.
+    pub enabled: bool,
+    /// Bytes that the program keeps with a connection, [`HELPER_DATA_MAX`] at most.
+    pub data_len: u8,
+    /// Its classes of expectations, from 1 to [`HELPER_CLASSES_MAX`].
+    pub classes: Vec<NewHelperClass>,
+}
+
+/// A class of expectations (`struct nf_conntrack_expect_policy`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewHelperClass {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Most that one connection expects; 0 for any number.
+    pub max: u8,
+    /// How long it expects them, in seconds.
+    pub timeout: u32,
+}
+
+/// Longest name of a helper or a class, in bytes (`NF_CT_HELPER_NAME_LEN` without the end).
+pub const HELPER_NAME_MAX: usize = 15;
+/// Most classes of a helper (`NF_CT_MAX_EXPECT_CLASSES`).
+pub const HELPER_CLASSES_MAX: usize = 4;
+
+impl NewHelper {
+    /// Whether names and numbers are what helpers have.
+    pub(crate) fn is_sound(&self) -> bool {
+        let named = |name: &str| name.len() <= HELPER_NAME_MAX;
+        named(&self.key.name)
+            && usize::from(self.data_len) <= HELPER_DATA_MAX
+            && (1..=HELPER_CLASSES_MAX).contains(&self.classes.len())
+            && self.classes.iter().all(|class| named(&class.name))
+    }
 }
 
 /// A fingerprint of an operating system as programs send it (`struct nf_osf_user_finger`,
@@ -87,6 +156,10 @@ pub enum GlobalChange {
     AddFingerprint(NewFingerprint),
     /// A fingerprint goes.
     DeleteFingerprint(NewFingerprint),
+    /// A new helper that a program is, or another queue, state or other classes for it.
+    SetHelper(NewHelper),
+    /// A helper that a program is goes.
+    DeleteHelper(HelperKey),
 }
 
 /// An account to be made.
@@ -150,8 +223,60 @@ impl Globals {
         self.timeouts.iter().find(|timeout| *timeout.config.name == *name)
     }
 
+    /// A helper that a program is.
+    pub fn helper(&self, key: &HelperKey) -> Option<&ProgramHelper> {
+        self.helpers.iter().find(|helper| helper.config.key == *key)
+    }
+
+    /// Whether a helper for a transport protocol is there for IPv4, and for IPv6; `None` if there
+    /// is none of the name (`__nf_conntrack_helper_find()`).
+    pub fn helper_families(&self, name: &str, l4proto: u8) -> Option<[bool; 2]> {
+        let built_in = ct_helper::find(name, l4proto).map(|helper| [helper.ipv4, helper.ipv6]);
+        let programs = self.helpers.iter().map(|helper| &helper.config.key);
+        let programs = programs.filter(|key| *key.name == *name && key.l4proto == l4proto);
+        let families = programs.map(|key| {
+            [Family::Ip, Family::Ip6].map(|family| matches!(key.l3proto, l3 if l3 == 0 || l3 == family as u16))
+        });
+        built_in.into_iter().chain(families).reduce(|a, b| [a[0] | b[0], a[1] | b[1]])
+    }
+
+    /// Helpers for connections: the built-in ones and those that programs are.
+    pub fn connection_helpers(&self) -> Helpers {
+        Helpers::with_programs(self.helpers.iter().map(|ProgramHelper { number, config }| {
+            let classes = config.classes.iter();
+            penstock_conntrack::ProgramHelper {
+                number: *number,
+                name: &config.key.name,
+                // Connections have no other families.
+                l3: u8::try_from(config.key.l3proto).unwrap_or(u8::MAX),
+                protocol: config.key.l4proto,
+                queue: config.queue as u16,
+                enabled: config.enabled,
+                data_len: config.data_len,
+                classes: classes
+                    .map(|class| Class { max: class.max.into(), timeout: class.timeout })
+                    .collect(),
+            }
+        }))
+    }
+
+    /// Adds a helper, or changes the one of its key; `false` if there is no room for it.
+    pub(crate) fn set_helper(&mut self, config: NewHelper) -> bool {
+        if let Some(there) = self.helpers.iter_mut().find(|h| h.config.key == config.key) {
+            there.config = config;
+            return true;
+        }
+        if self.helpers.len() >= HELPERS_MAX {
+            return false;
+        }
+        let is_free = |number: &u16| self.helpers.iter().all(|helper| helper.number != *number);
+        let Some(number) = (Helpers::FIRST..=u16::MAX).find(is_free) else { return false };
+        self.helpers.push(ProgramHelper { number, config });
+        true
+    }
+
     /// Whether a rule of a family, for packets of a transport protocol, may name something
-    /// (`nfacct_mt_checkentry()`, `xt_ct_set_timeout()`).
+    /// (`nfacct_mt_checkentry()`, `xt_ct_set_timeout()`, `xt_ct_set_helper()`).
     ///
     /// # Errors
     /// `ENOENT`: it is not there. `EINVAL`: it is for others, or the rule for no protocol.
@@ -165,6 +290,13 @@ impl Globals {
                 match (l3proto, l4proto) == (family as u16, l4) {
                     true => Ok(()),
                     false => Err(Errno::Einval),
+                }
+            }
+            Named::Helper(name) => {
+                let there = self.helper_families(name, l4.unwrap_or(0)).unwrap_or_default();
+                match there[usize::from(family == Family::Ip6)] {
+                    true => Ok(()),
+                    false => Err(Errno::Enoent),
                 }
             }
         }

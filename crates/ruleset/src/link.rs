@@ -26,7 +26,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::Errno;
 use crate::LoadedProgram;
-use crate::ct_helper;
 use crate::globals::Globals;
 use crate::model::*;
 use crate::needs::{self, Needs};
@@ -52,7 +51,7 @@ pub struct Linked {
     /// Objects of connection tracking, also those that no rule names.
     pub ct_objects: Vec<Arc<CtObject>>,
     /// What is in no table.
-    globals: Arc<Globals>,
+    pub globals: Arc<Globals>,
     /// It belongs to a batch that changes sets which packets change, too: their contents may differ
     /// after its commit, and the generation must be linked again.
     pub provisional: bool,
@@ -216,7 +215,7 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
         before.globals.serve(&globals) && known.is_same_for(table, first, first_flowtable)
     });
     let mut needs = Vec::with_capacity(table.chains.len());
-    let missing_helpers = missing_helpers(table);
+    let missing_helpers = missing_helpers(table, &globals);
     let sets = RefCell::default();
     let resolver = Resolver {
         table,
@@ -616,10 +615,10 @@ const NO_HELPER: Unsupported =
     Unsupported { expression: "objref", reason: "there is no such helper" };
 
 /// The names of a table's helper objects that the packet path does not have.
-fn missing_helpers(table: &Table) -> HashSet<&str> {
+fn missing_helpers<'a>(table: &'a Table, globals: &Globals) -> HashSet<&'a str> {
     let missing = table.objects.iter().filter(|object| match &object.value {
         ObjectValue::CtHelper { helper, l4proto, .. } => {
-            ct_helper::find(helper, *l4proto).is_none()
+            globals.helper_families(helper, *l4proto).is_none()
         }
         _ => false,
     });

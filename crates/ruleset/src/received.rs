@@ -164,6 +164,8 @@ fn is_sound(change: &Change) -> Sound {
         Change::Global(
             GlobalChange::AddFingerprint(finger) | GlobalChange::DeleteFingerprint(finger),
         ) => must(finger.0.len() == MESSAGE_LEN, "no fingerprint"),
+        Change::Global(GlobalChange::SetHelper(new)) => must(new.is_sound(), "no helper"),
+        Change::Global(GlobalChange::DeleteHelper(old)) => name(&old.name),
         Change::Global(GlobalChange::SetTimeout(new)) => {
             name(&new.name)?;
             must(new.values.len() <= TIMEOUTS_MAX, "too many timeouts")

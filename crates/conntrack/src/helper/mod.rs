@@ -11,11 +11,11 @@
 mod action;
 mod amanda;
 mod broadcast;
-pub mod by_name;
 mod ftp;
 mod irc;
 mod number;
 mod pptp;
+mod registry;
 mod sane;
 mod sip;
 mod sip_text;
@@ -23,6 +23,10 @@ mod snmp;
 mod tftp;
 
 pub(crate) use action::{Action, Announcement, Edit, Otherwise, Ports, Renewal};
+pub(crate) use registry::Known;
+pub use registry::{Helpers, ProgramHelper};
+
+use std::borrow::Cow;
 
 use crate::expectation::{Expectation, Follow};
 use crate::reference::Ref;
@@ -33,7 +37,7 @@ use penstock_wire::protocol;
 
 /// How many connections of a class one connection may expect, and for how many seconds
 /// (`struct nf_conntrack_expect_policy`).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
     /// At most.
     pub max: u32,
@@ -41,26 +45,32 @@ pub struct Class {
     pub timeout: u32,
 }
 
-/// The name of a known helper.
-pub type HelperName = &'static str;
-
-/// A known helper.
-#[derive(Debug)]
+/// A helper.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Helper {
     /// As `ct helper` objects and listings call it.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// Transport protocol of its connections.
     pub protocol: u8,
-    /// Whether it also reads IPv6.
+    /// Whether it reads IPv4.
+    pub ipv4: bool,
+    /// Whether it reads IPv6.
     pub ipv6: bool,
-    /// Its well-known port.
+    /// Its well-known port; 0 for none.
     pub port: u16,
     /// Its classes of expectations.
-    pub classes: &'static [Class],
+    pub classes: Cow<'static, [Class]>,
     kind: Kind,
 }
 
-#[derive(Clone, Copy, Debug)]
+impl Helper {
+    /// Whether it is for connections of an address family and a transport protocol.
+    pub fn serves(&self, l3: u8, protocol: u8) -> bool {
+        self.protocol == protocol && if l3 == IPV6 { self.ipv6 } else { self.ipv4 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Ftp,
     Tftp,
@@ -72,6 +82,14 @@ enum Kind {
     Sane,
     Pptp,
     Sip,
+    /// A program reads its packets, from a queue.
+    Program {
+        queue: u16,
+        /// Otherwise packets pass unread.
+        enabled: bool,
+        /// Bytes that the program keeps with a connection.
+        data_len: u8,
+    },
 }
 
 /// Signalling, audio, video, images.
@@ -90,10 +108,11 @@ const fn helper(
     classes: &'static [Class],
     kind: Kind,
 ) -> Helper {
-    Helper { name, protocol, ipv6, port, classes, kind }
+    let (name, classes) = (Cow::Borrowed(name), Cow::Borrowed(classes));
+    Helper { name, protocol, ipv4: true, ipv6, port, classes, kind }
 }
 
-/// All helpers; the number of one is its place, from 1 on.
+/// All helpers that are built in; the number of one is its place, from 1 on.
 pub static HELPERS: [Helper; 11] = [
     helper("ftp", protocol::TCP, true, 21, &[Class { max: 1, timeout: 300 }], Kind::Ftp),
     helper("tftp", protocol::UDP, true, 69, &[Class { max: 1, timeout: 300 }], Kind::Tftp),
@@ -129,38 +148,98 @@ pub static HELPERS: [Helper; 11] = [
     ),
 ];
 
-/// The number of a helper by name and transport protocol.
+/// The number of a built-in helper by name and transport protocol.
 pub fn helper_number(name: &str, protocol: u8) -> Option<u16> {
     let place = HELPERS.iter().position(|h| h.name == name && h.protocol == protocol)?;
     Some(place as u16 + 1)
 }
 
-/// The helper of a number.
-pub(crate) fn helper_of(number: u16) -> Option<&'static Helper> {
-    HELPERS.get(usize::from(number).checked_sub(1)?)
-}
-
 /// A connection's helper and what it remembers.
 #[derive(Debug)]
 pub(crate) struct Helping {
-    helper: &'static Helper,
+    number: u16,
+    helper: Known,
     memory: Memory,
 }
 
 impl Helping {
-    /// A helper by its number, which has seen nothing yet.
-    pub fn new(number: u16) -> Option<Self> {
-        Some(Helping { helper: helper_of(number)?, memory: Memory::Nothing })
+    /// A helper, which has seen nothing yet.
+    pub fn new(number: u16, helper: Known) -> Self {
+        Helping { number, helper, memory: Memory::Nothing }
     }
 
     /// Its helper.
-    pub fn helper(&self) -> &'static Helper {
-        self.helper
+    pub fn helper(&self) -> &Helper {
+        &self.helper
+    }
+
+    /// Its helper, apart from the connection.
+    pub fn known(&self) -> Known {
+        self.helper.clone()
     }
 
     /// Name of its helper.
-    pub fn name(&self) -> &'static str {
-        self.helper.name
+    pub fn name(&self) -> &str {
+        &self.helper.name
+    }
+
+    /// Its name where it is built in.
+    pub fn built_in_name(&self) -> &'static str {
+        match &self.helper {
+            Known::BuiltIn(helper) => &helper.name,
+            Known::Program(_) => "program",
+        }
+    }
+
+    /// The queue with the program that reads its packets; `None` if no program is to.
+    pub fn queue(&self) -> Option<u16> {
+        match self.helper.kind {
+            Kind::Program { queue, enabled: true, .. } => Some(queue),
+            _ => None,
+        }
+    }
+
+    /// Whether a program is its helper.
+    pub fn is_program(&self) -> bool {
+        matches!(self.helper.kind, Kind::Program { .. })
+    }
+
+    /// What a program keeps with the connection (`CTA_HELP_INFO`); `None` if that is nothing.
+    pub fn data(&self) -> Option<[u8; DATA_MAX]> {
+        match (self.helper.kind, &self.memory) {
+            (Kind::Program { data_len: 1.., .. }, Memory::Program(data)) => Some(**data),
+            (Kind::Program { data_len: 1.., .. }, _) => Some([0; DATA_MAX]),
+            _ => None,
+        }
+    }
+
+    /// How many bytes of [`Helping::data`] there are.
+    pub fn data_len(&self) -> usize {
+        match self.helper.kind {
+            Kind::Program { data_len, .. } => usize::from(data_len),
+            _ => 0,
+        }
+    }
+
+    /// Keeps what a program says (`nfnl_cthelper_from_nlattr()`); it may be shorter or longer than
+    /// what is told of it.
+    pub fn set_data(&mut self, data: &[u8]) {
+        if let Some(mut kept) = self.data() {
+            kept.fill(0);
+            kept.iter_mut().zip(data).for_each(|(kept, new)| *kept = *new);
+            self.memory = Memory::Program(Box::new(kept));
+        }
+    }
+
+    /// Has it go on as the same helper is in `helpers`; `false` if that one is not there any more.
+    pub fn follow(&mut self, helpers: &Helpers) -> bool {
+        match helpers.get(self.number).filter(|new| new.is_same(&self.helper)) {
+            Some(new) => {
+                self.helper = new;
+                true
+            }
+            None => false,
+        }
     }
 
     /// What is said of a packet into which new text does not fit; of PPTP nothing is.
@@ -204,6 +283,7 @@ impl Helping {
             Kind::Sane => sane::read(message, memory),
             Kind::Pptp => pptp::read(message, memory),
             Kind::Sip => sip::read(message, memory),
+            Kind::Program { .. } => Vec::new(),
         }
     }
 
@@ -225,7 +305,11 @@ pub(crate) enum Memory {
     Sane(sane::Asked),
     Pptp(pptp::Call),
     Sip(sip::Dialogue),
+    Program(Box<[u8; DATA_MAX]>),
 }
+
+/// Most bytes that a program keeps with a connection (`struct nf_conn_help`).
+pub const DATA_MAX: usize = 32;
 
 /// Settings that the kernel has as module parameters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -261,7 +345,7 @@ pub(crate) struct Message<'a> {
     pub expected: bool,
     pub surroundings: Surroundings,
     pub options: Options,
-    pub helper: &'static Helper,
+    pub helper: &'a Helper,
 }
 
 impl Message<'_> {

@@ -5,13 +5,12 @@
 use crate::complaint::Wrong;
 use crate::dissect::{self, Layers};
 use crate::expectation::{ExpectError, Expectation};
-use crate::helper::{self, Action, Announcement, Edit, Message, Otherwise, Ports, Surroundings};
+use crate::helper::{Action, Announcement, Edit, Helpers, Message, Otherwise, Ports, Surroundings};
 use crate::packet::Verdict;
 use crate::reference::Ref;
 use crate::seqadj;
-use crate::table::{Conntrack, NONE, zone_of};
-use crate::tuple::IPV4;
-use crate::{Direction, Tuple, status};
+use crate::table::{Connection, Conntrack, NONE, zone_of};
+use crate::{Direction, Tuple, event, status};
 use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_wire::{protocol, tcp, udp};
 
@@ -26,20 +25,55 @@ pub type Replace = fn(&mut Packet, usize, u8, usize, usize, &[u8]) -> bool;
 /// What a message announces cannot be tracked.
 struct Refused;
 
+/// What becomes of a packet where its helper has been asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Helped {
+    /// It passes.
+    Accept,
+    /// It is dropped.
+    Drop,
+    /// A program is to read it, which listens to this queue; [`Conntrack::adjust`] follows then.
+    Queue(u16),
+}
+
 impl Conntrack {
     /// Gives a new connection a helper, as rules do it (`ct helper set`). `false`, and nothing
     /// changes, if it is confirmed or has one already, or protocol or family are not the helper's.
     pub fn set_helper(&mut self, n: u32, number: u16) -> bool {
         let e = &self.store[n];
         let (protocol, l3) = (e.original.protocol, e.original.l3);
-        let fits = helper::helper_of(number)
-            .is_some_and(|h| h.protocol == protocol && (l3 == IPV4 || h.ipv6));
+        let fits = self.helpers.get(number).is_some_and(|h| h.serves(l3, protocol));
         if !fits || e.has(status::CONFIRMED) || self.extra(n).is_some_and(|x| x.helper.is_some()) {
             return false;
         }
         self.give_helper(n, number);
         self.store[n].status |= status::HELPER;
         true
+    }
+
+    /// All helpers.
+    pub fn helpers(&self) -> &Helpers {
+        &self.helpers
+    }
+
+    /// Has other programs as helpers from now on. Connections whose helper is gone have none, and
+    /// nothing that it expected is expected any more (`nf_conntrack_helper_unregister()`).
+    pub fn set_helpers(&mut self, helpers: Helpers) {
+        if self.helpers.is_same(&helpers) {
+            return;
+        }
+        self.helpers = helpers;
+        let of_programs = |c: &Connection<'_>| c.is_helped_by_program();
+        let helped: Vec<u32> = self.iter().filter(of_programs).map(|c| c.number()).collect();
+        for n in helped {
+            let helpers = self.helpers.clone();
+            let helping = &mut self.extra_mut(n).helper;
+            if !helping.as_mut().is_some_and(|helping| helping.follow(&helpers)) {
+                *helping = None;
+                self.remove_expectations_of(n);
+                self.note(n, event::HELPER);
+            }
+        }
     }
 
     /// Sets whether FTP may send its data from or to a third party. The kernel's default is no.
@@ -57,11 +91,11 @@ impl Conntrack {
         packet: &mut Packet,
         surroundings: Surroundings,
         replace: Replace,
-    ) -> Verdict {
+    ) -> Helped {
         let ct = packet.meta.ct;
-        let Some(n) = self.resolve(&ct) else { return Verdict::Accept };
+        let Some(n) = self.resolve(&ct) else { return Helped::Accept };
         if ct.info == CtInfo::RelatedReply || !self.is_helped(n) {
-            return Verdict::Accept;
+            return Helped::Accept;
         }
         self.help_and_adjust(packet, n, surroundings, replace)
     }
@@ -93,11 +127,27 @@ impl Conntrack {
         n: u32,
         surroundings: Surroundings,
         replace: Replace,
-    ) -> Verdict {
-        let Some(at) = dissect::layers(packet.network()) else { return Verdict::Accept };
-        let adjust = self.store[n].has(status::SEQ_ADJUST) && at.protocol == protocol::TCP;
+    ) -> Helped {
+        let Some(at) = dissect::layers(packet.network()) else { return Helped::Accept };
+        let helping = self.extra(n).and_then(|x| x.helper.as_ref());
+        if let Some(queue) = helping.and_then(|helping| helping.queue()) {
+            return Helped::Queue(queue);
+        }
+        let adjust = self.store[n].has(status::SEQ_ADJUST);
         let helped = self.run_helper(packet, n, &at, surroundings, replace);
-        if helped.is_err() || adjust && !self.adjust_sequence(packet, n, at.offset) {
+        if helped.is_err() || adjust && !self.adjust_sequence(packet, n, &at) {
+            self.statistics.drop += 1;
+            return Helped::Drop;
+        }
+        Helped::Accept
+    }
+
+    /// Shifts the sequence numbers of a packet that a program has read
+    /// (`nf_confirm_cthelper()`).
+    pub fn adjust(&mut self, packet: &mut Packet) -> Verdict {
+        let Some(n) = self.resolve(&packet.meta.ct) else { return Verdict::Accept };
+        let Some(at) = dissect::layers(packet.network()) else { return Verdict::Accept };
+        if self.store[n].has(status::SEQ_ADJUST) && !self.adjust_sequence(packet, n, &at) {
             self.statistics.drop += 1;
             return Verdict::Drop;
         }
@@ -105,10 +155,13 @@ impl Conntrack {
     }
 
     /// Shifts the numbers of a segment; `false` if it is cut.
-    fn adjust_sequence(&self, packet: &mut Packet, n: u32, transport: usize) -> bool {
+    fn adjust_sequence(&self, packet: &mut Packet, n: u32, at: &Layers) -> bool {
+        if at.protocol != protocol::TCP {
+            return true;
+        }
         let direction = direction_of(packet);
         self.sequence_adjustments(n)
-            .is_none_or(|pairs| seqadj::adjust_packet(packet, pairs, direction, transport))
+            .is_none_or(|pairs| seqadj::adjust_packet(packet, pairs, direction, at.offset))
     }
 
     /// Lets the helper read a packet, and does what it asks for.
@@ -138,6 +191,7 @@ impl Conntrack {
             }
             _ => return Ok(()),
         };
+        let helper = helping.known();
         let actions = helping.read(&Message {
             master: Ref { entry: n, serial: e.serial },
             direction,
@@ -150,7 +204,7 @@ impl Conntrack {
             expected: e.has(status::EXPECTED),
             surroundings,
             options: self.helper_options,
-            helper: helping.helper(),
+            helper: &helper,
         });
         let goes_on = helping.goes_on();
         let (mut edits, mut port, mut result) = (Vec::new(), None, Ok(()));
@@ -258,7 +312,8 @@ impl Conntrack {
     #[cold]
     fn refused(&self, n: u32, why: impl IntoIterator<Item = Wrong>) -> Refused {
         if let Some(helping) = self.extra(n).and_then(|x| x.helper.as_ref()) {
-            why.into_iter().for_each(|why| self.complaints.note_helper(helping.name(), why));
+            let name = helping.built_in_name();
+            why.into_iter().for_each(|why| self.complaints.note_helper(name, why));
         }
         Refused
     }

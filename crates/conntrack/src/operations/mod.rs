@@ -11,5 +11,5 @@ mod program;
 mod seek;
 mod track;
 
-pub use help::Replace;
+pub use help::{Helped, Replace};
 pub use seek::TupleLookup;

@@ -79,7 +79,8 @@ impl Connection<'_> {
             left: self.remaining(),
             mark: self.mark(),
             labels: self.labels(),
-            helper: self.helper(),
+            helper: self.helper().map(Into::into),
+            helper_data: self.helper_data(),
             master: self.master().map(|master| *master.tuple(Direction::Original)),
             counters: self.both_counters(),
             times: self.times(),
@@ -167,6 +168,12 @@ impl Conntrack {
         if let Some(helper) = change.helper {
             self.remove_expectations_of(n);
             self.replace_helper(n, helper);
+        }
+        if let Some(data) = &change.helper_data
+            && self.extra(n).is_some_and(|x| x.helper.is_some())
+            && let Some(helping) = &mut self.extra_mut(n).helper
+        {
+            helping.set_data(data);
         }
         if let Some(timeout) = change.timeout {
             self.set_timeout(n, timeout);

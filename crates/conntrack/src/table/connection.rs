@@ -150,8 +150,20 @@ impl<'a> Connection<'a> {
     }
 
     /// Name of its helper.
-    pub fn helper(&self) -> Option<&'static str> {
+    pub fn helper(&self) -> Option<&'a str> {
         self.table.extra(self.n)?.helper.as_ref().map(|helping| helping.name())
+    }
+
+    /// Whether a program is its helper.
+    pub(crate) fn is_helped_by_program(&self) -> bool {
+        let helping = self.table.extra(self.n).and_then(|x| x.helper.as_ref());
+        helping.is_some_and(|helping| helping.is_program())
+    }
+
+    /// What the program that is its helper keeps with it (`CTA_HELP_INFO`).
+    pub fn helper_data(&self) -> Option<Box<[u8]>> {
+        let helping = self.table.extra(self.n)?.helper.as_ref()?;
+        Some(helping.data()?.get(..helping.data_len())?.into())
     }
 
     /// The clock of the table, in nanoseconds.

@@ -66,14 +66,15 @@ impl Conntrack {
 
     /// Gives a connection the helper of a number, if there is one.
     pub(crate) fn give_helper(&mut self, n: u32, number: u16) {
-        if let Some(helping) = Helping::new(number) {
-            self.extra_mut(n).helper = Some(Box::new(helping));
+        if let Some(helper) = self.helpers.get(number) {
+            self.extra_mut(n).helper = Some(Box::new(Helping::new(number, helper)));
         }
     }
 
     /// Gives a connection the helper of a number in place of the one that it has, or none.
     pub(crate) fn replace_helper(&mut self, n: u32, number: u16) {
-        let helping = Helping::new(number).map(Box::new);
+        let helper = self.helpers.get(number);
+        let helping = helper.map(|helper| Box::new(Helping::new(number, helper)));
         if helping.is_some() || self.extra(n).is_some() {
             self.extra_mut(n).helper = helping;
         }

@@ -92,6 +92,8 @@ pub struct Conntrack {
     keys: SourceKeys,
     pressure: Pressure,
     observer: Option<Box<dyn Observer>>,
+    /// All helpers.
+    pub(crate) helpers: helper::Helpers,
     /// What helpers may do.
     pub(crate) helper_options: helper::Options,
     /// Tokens of the flows of offloaded connections, by number of the entry.
@@ -144,6 +146,7 @@ impl Conntrack {
             keys: SourceKeys::default(),
             pressure: Pressure::default(),
             observer: None,
+            helpers: helper::Helpers::default(),
             helper_options: helper::Options::default(),
             offloads: Vec::new(),
             offloads_ended: Vec::new(),

@@ -27,7 +27,6 @@
 //! What rules attached to connections (timeout policies, places in counts) and what helpers
 //! remember of half a message is not in it.
 
-use crate::helper::HELPERS;
 use crate::reference::Ref;
 use crate::table::Conntrack;
 use crate::tracker::{ProtocolState, dccp};
@@ -178,7 +177,7 @@ impl Conntrack {
                 " mask={mask} port={port} class={} flags={} left={left}",
                 e.class, e.flags
             );
-            if let Some(helper) = HELPERS.get(usize::from(e.helper).wrapping_sub(1)) {
+            if let Some(helper) = self.helpers.get(e.helper) {
                 let _ = write!(out, " helper={},{}", helper.name, helper.protocol);
             }
             if let Some(f) = e.follow {

@@ -4,7 +4,6 @@
 
 use super::dump::HEADER;
 use crate::expectation::{Expectation, Follow};
-use crate::helper::helper_number;
 use crate::reference::Ref;
 use crate::seqadj::SeqAdjust;
 use crate::settings::LONGEST;
@@ -93,12 +92,9 @@ impl Conntrack {
         let packets: Option<[u64; 2]> = f.list("packets")?;
         let bytes: Option<[u64; 2]> = f.list("bytes")?;
         let adjust: Option<[i64; 6]> = f.list("seqadj")?;
-        let helper = match f.text("helper") {
-            Some(name) => {
-                helper_number(name, protocol).ok_or_else(|| format!("no helper `{name}'"))?
-            }
-            None => 0,
-        };
+        // One that is not there any more is none.
+        let number = |name| self.helpers.number(name, original.l3, protocol);
+        let helper = f.text("helper").and_then(number).unwrap_or(0);
         let status = f.number("status")?.unwrap_or(0);
         let (mark, secmark) = (f.number("mark")?.unwrap_or(0), f.number("secmark")?.unwrap_or(0));
         let left: u64 = f.number("left")?.unwrap_or(0);
@@ -172,12 +168,11 @@ impl Conntrack {
         let protocol = f.number("proto")?.ok_or("no protocol")?;
         let tuple = f.tuple("tuple", protocol)?.ok_or("no tuple")?;
         let mask: IpAddr = f.text("mask").and_then(|m| m.parse().ok()).ok_or("no mask")?;
-        let helper = match f.text("helper").map(|h| h.split_once(',')) {
-            None => 0,
-            Some(helper) => helper
-                .and_then(|(name, protocol)| helper_number(name, protocol.parse().ok()?))
-                .ok_or("no such helper")?,
+        let helper = f.text("helper").and_then(|helper| helper.split_once(','));
+        let number = |(name, protocol): (&str, &str)| {
+            self.helpers.number(name, tuple.l3, protocol.parse().ok()?)
         };
+        let helper = helper.and_then(number).unwrap_or(0);
         let follow = match f.text("follow") {
             None => None,
             Some(text) => {

@@ -16,7 +16,7 @@ mod udplite;
 use fastrand::Rng;
 use lab::{A, A6, B, B6, Lab};
 use penstock_conntrack::{
-    Conntrack, Direction, HELPERS, Hook, Settings, Style, Surroundings, Verdict,
+    Conntrack, Direction, HELPERS, Helped, Hook, Settings, Style, Surroundings, Verdict,
 };
 use penstock_packet::Packet;
 use penstock_testkit::build::*;
@@ -66,7 +66,7 @@ impl Ours {
             }
         }
         if self.table.help(&mut p, Surroundings::default(), |_, _, _, _, _, _| false)
-            == Verdict::Drop
+            == Helped::Drop
         {
             self.table.release(&mut p.meta.ct);
             return "lost";

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use penstock_conntrack::Conntrack;
-use penstock_dataplane::{BpfPrograms, Dataplane, Engine};
+use penstock_dataplane::{BpfPrograms, Dataplane, Engine, NewLink};
 use penstock_io::queue::Answer;
 use penstock_net::{DevconfSysctls, Network};
 use penstock_nfnetlink::VerdictChange;
@@ -54,7 +54,10 @@ pub(crate) struct Further {
     pub(crate) priority: Option<u32>,
     /// What becomes of the packet's connection.
     pub(crate) connection: Option<Box<VerdictChange>>,
+    /// What becomes of the link layer of a bridged frame.
+    pub(crate) link: Option<NewLink>,
 }
+
 /// Does something with a worker's path, and tells those who have asked.
 pub(crate) type Change = Box<dyn FnOnce(&mut Dataplane) + Send>;
 

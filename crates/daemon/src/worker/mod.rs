@@ -373,8 +373,9 @@ impl Worker {
             Request::QueueWishes(num, wishes) => self.sink.listeners.wish(num, wishes),
             Request::Loggers(loggers) => self.sink.loggers = loggers,
             Request::Answers(all) => {
-                for (num, answer, Further { priority, connection }) in all.iter() {
-                    let verdict = QueueAnswer { priority: *priority, ..queue_answer(answer) };
+                for (num, answer, Further { priority, connection, link }) in all.iter() {
+                    let (priority, link) = (*priority, link.as_ref());
+                    let verdict = QueueAnswer { priority, link, ..queue_answer(answer) };
                     for id in self.sink.listeners.answered(*num, answer) {
                         if let Some(change) = connection {
                             self.change_connection(id, change, &verdict);
@@ -398,13 +399,18 @@ impl Worker {
         true
     }
 
-    /// Changes the connection of a packet that waits, as its verdict asks for. Where the packet gets
-    /// other bytes, sequence numbers follow (`nfqnl_ct_parse()`, `ctnetlink_glue_seqadj()`).
+    /// Changes the connection of a packet that waits, as its verdict asks for, and has it expect
+    /// another one, which a verdict does in vain if it cannot be. Where the packet gets other
+    /// bytes, sequence numbers follow (`nfqnl_ct_parse()`, `ctnetlink_glue_seqadj()`).
     fn change_connection(&mut self, id: u64, change: &VerdictChange, verdict: &QueueAnswer<'_>) {
         self.path.change_connection_of(id, verdict, |conntrack, n| {
             let Some(connection) = conntrack.connection_at(n) else { return false };
-            let (change, whole) = change.of(&of_connection(&connection));
-            conntrack.change_flow(n, &change);
+            let flow = of_connection(&connection);
+            let (changed, whole) = change.of(conntrack.helpers(), &flow);
+            conntrack.change_flow(n, &changed);
+            if whole && let Some(new) = change.expected(conntrack.helpers(), &flow) {
+                let _ = penstock_nfnetlink::expect(conntrack, n, &new);
+            }
             whole
         });
     }

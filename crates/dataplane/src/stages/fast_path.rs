@@ -58,6 +58,7 @@ struct FamilyHooks<'a> {
     tracked: Option<usize>,
     prerouting: &'a HookList,
     forward: &'a HookList,
+    postrouting: &'a HookList,
     /// Nothing on the way can change a header that says where the next one is.
     untouched: bool,
     /// Nothing on the way sees a packet that is no fragment.
@@ -66,7 +67,8 @@ struct FamilyHooks<'a> {
 
 impl<'a> FamilyHooks<'a> {
     fn of(hooks: &'a Hooks, protocol: Protocol) -> Self {
-        let after = hooks.list(protocol, Hook::Postrouting).built_in;
+        let postrouting = hooks.list(protocol, Hook::Postrouting);
+        let after = postrouting.built_in;
         let prerouting = hooks.list(protocol, Hook::Prerouting);
         let before = prerouting.built_in;
         let defragments = prerouting.stages.first() == Some(&Stage::Defrag);
@@ -79,7 +81,7 @@ impl<'a> FamilyHooks<'a> {
         let does = |built_in: BuiltIn| built_in.tracks || built_in.translates || built_in.confirms;
         let empty = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !does(stages));
         let empty = forward.is_empty() && empty(before) && empty(after);
-        FamilyHooks { before, after, tracked, prerouting, forward, untouched, empty }
+        FamilyHooks { before, after, tracked, prerouting, forward, postrouting, untouched, empty }
     }
 }
 
@@ -568,10 +570,37 @@ impl<'a, S: Sink> Worker<'a, S> {
             return;
         }
         let settled = !after.confirms || self.state.conntrack.is_settled(&packet.meta.ct);
-        if !settled && self.confirm(packet) != HookResult::Accept {
-            return;
+        if !settled {
+            match self.confirm(packet) {
+                HookResult::Accept => {}
+                HookResult::Queue { num, .. } => {
+                    if !self.fast_read_by::<SIX>(num, hooks, packet, way) {
+                        return;
+                    }
+                }
+                HookResult::Dropped | HookResult::Stolen => return,
+            }
         }
         self.fast_out::<SIX>(fast, packet, way);
+    }
+
+    /// The helper of the packet's connection is a program, which listens to a queue. Whether the
+    /// packet continues without it.
+    #[cold]
+    fn fast_read_by<const SIX: bool>(
+        &mut self,
+        queue: u16,
+        hooks: &FamilyHooks<'_>,
+        packet: &mut Packet,
+        way: &FastWay,
+    ) -> bool {
+        let stages = &hooks.postrouting.stages;
+        let at = stages.iter().position(|stage| matches!(stage, Stage::Confirm));
+        let next = if SIX { Next::Ip6AfterPostrouting } else { Next::Ip4Finish };
+        let course = Course::at_hook(self.route_of::<SIX>(way, packet), next);
+        let context = Context { family: family_of(SIX), hook: Hook::Postrouting };
+        let at = at.unwrap_or(stages.len());
+        self.queue((queue, true, None), context, at, packet, &course) == HookResult::Accept
     }
 
     /// `forward`. Whether the packet continues.

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Packets that rules give to a listener, and what comes back of them (`net/netfilter/nf_queue.c`).
+//! Packets that rules, or helpers, give to a listener, and what comes back of them (`net/netfilter/nf_queue.c`).
 //!
 //! A held packet stays where it is in its hook list.
 //! [`Dataplane::verdict`](crate::Dataplane::verdict) lets it continue at the next stage, or ends
 //! it. Packets are dropped if their hook list changes during that time, as in the kernel when a
 //! hook goes.
 
-use penstock_packet::Packet;
+use penstock_packet::{Packet, VlanTag};
 use penstock_program::image::RuleIndex;
 use penstock_program::{Context, Family, Hook};
 
 use crate::course::Course;
 use crate::hook_result::HookResult;
-use crate::hooks::{HookList, Protocol};
+use crate::hooks::{HookList, Protocol, Stage};
 use crate::place::rule_place;
-use crate::queues::{Held, NotQueued, QueueAnswer, QueueVerdict};
+use crate::queues::{Held, NewLink, NotQueued, QueueAnswer, QueueVerdict};
 use crate::reason::DropReason;
 use crate::route::route_key;
 use crate::sink::{QueueRecord, Queued, Sink};
@@ -29,19 +29,35 @@ fn protocol_of(context: Context) -> Protocol {
     }
 }
 
+/// Gives a frame another link header or tag; `false` if it cannot be.
+fn change_link(packet: &mut Packet, new: &NewLink) -> bool {
+    match new.vlan {
+        Some(Some([protocol, tci])) => packet.meta.vlan = Some(VlanTag { protocol, tci }),
+        Some(None) => return false,
+        None => {}
+    }
+    let Some(header) = &new.header else { return true };
+    let link = packet.link_mut();
+    if link.len() != header.len() {
+        return false;
+    }
+    link.copy_from_slice(header);
+    true
+}
+
 impl<S: Sink> Worker<'_, S> {
-    /// A rule gives the packet to a queue. [`HookResult::Accept`] if it continues without a
+    /// The packet goes to a queue. [`HookResult::Accept`] if it continues without a
     /// listener.
     pub(crate) fn queue(
         &mut self,
-        (num, bypass, rule): (u16, bool, RuleIndex),
+        (num, bypass, rule): (u16, bool, Option<RuleIndex>),
         context: Context,
         at: usize,
         packet: &mut Packet,
         course: &Course,
     ) -> HookResult {
         let id = self.state.queues.last.wrapping_add(1);
-        let place = rule_place(self.image, rule);
+        let place = rule.and_then(|rule| rule_place(self.image, rule));
         let (iif, oif) = crate::hooks::devices(context.hook, packet);
         let connection = self.state.conntrack.connection(&packet.meta.ct);
         let (input, output) = (self.net.link(iif), self.net.link(oif));
@@ -118,6 +134,13 @@ impl<S: Sink> Worker<'_, S> {
         if let Some(priority) = answer.priority {
             packet.meta.priority = priority;
         }
+        if protocol == Protocol::Bridge
+            && let Some(new) = answer.link
+            && !change_link(packet, new)
+        {
+            self.drop(DropReason::Queue, packet);
+            return Ok(());
+        }
         if let Some(payload) = answer.payload {
             packet.replace_network(payload.get(..65_535).unwrap_or(payload));
         }
@@ -131,7 +154,12 @@ impl<S: Sink> Worker<'_, S> {
         }
         let next = match answer.verdict {
             QueueVerdict::Drop => {
-                self.drop_at(DropReason::Rule, rule_place(self.image, rule), packet);
+                match rule {
+                    Some(rule) => {
+                        self.drop_at(DropReason::Rule, rule_place(self.image, rule), packet);
+                    }
+                    None => self.drop(DropReason::Helper, packet),
+                }
                 return Ok(());
             }
             QueueVerdict::Repeat => at,
@@ -157,7 +185,20 @@ impl<S: Sink> Worker<'_, S> {
                 }
             }
         };
-        self.go_on(list, next, context, packet, &mut course);
+        // The program that read it for its connection is done (nf_confirm_cthelper()).
+        let read = match (answer.verdict, list.stages.get(at)) {
+            (QueueVerdict::Accept | QueueVerdict::Stop, Some(Stage::Confirm)) => {
+                self.confirm_read(packet)
+            }
+            (QueueVerdict::Accept | QueueVerdict::Stop, Some(Stage::BridgeConfirm)) => {
+                let end = self.confirm_read(packet);
+                self.bridge_confirmed(end, packet)
+            }
+            _ => HookResult::Accept,
+        };
+        if read == HookResult::Accept {
+            self.go_on(list, next, context, packet, &mut course);
+        }
         Ok(())
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn ended<S: Sink>(
             worker.drop_at(reason, rule_place(image, rule), packet);
             HookResult::Dropped
         }
-        Outcome::Queue { rule, num, bypass } => HookResult::Queue { num, bypass, rule },
+        Outcome::Queue { rule, num, bypass } => HookResult::Queue { num, bypass, rule: Some(rule) },
         Outcome::Stolen => {
             worker.state.counters.taken += 1;
             worker.state.counters.absorbed += 1;

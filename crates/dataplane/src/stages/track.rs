@@ -7,7 +7,7 @@
 //! [`Worker::confirm`] enters it into the table. However the packet ends before that, the entry
 //! goes when no packet of the burst is on its way any more.
 
-use penstock_conntrack::{Hook as TrackHook, Surroundings, Verdict};
+use penstock_conntrack::{Helped, Hook as TrackHook, Surroundings, Verdict};
 use penstock_packet::Packet;
 use penstock_program::expr::{LOG_IPOPT, LOG_MACDECODE, LOG_TCPOPT, LOG_TCPSEQ, LOG_UID, Log};
 use penstock_program::{Context, Family, Hook};
@@ -97,12 +97,31 @@ impl<S: Sink> Worker<'_, S> {
     /// shifts its sequence numbers.
     pub(crate) fn confirm(&mut self, packet: &mut Packet) -> HookResult {
         let surroundings = Surroundings { broadcast_mask: self.broadcast_mask(packet) };
-        let helped = self.state.conntrack.help(packet, surroundings, penstock_nat::text::replace);
-        if helped == Verdict::Drop {
-            self.log_helper(packet);
+        match self.state.conntrack.help(packet, surroundings, penstock_nat::text::replace) {
+            Helped::Accept => self.enter(packet),
+            Helped::Drop => {
+                self.log_helper(packet);
+                self.drop(DropReason::Helper, packet);
+                HookResult::Dropped
+            }
+            // Without a listener it passes, and its connection is not entered
+            // (nfnl_userspace_cthelper()).
+            Helped::Queue(num) => HookResult::Queue { num, bypass: true, rule: None },
+        }
+    }
+
+    /// The rest of the last stage for a packet that a program has read, which is the helper of its
+    /// connection (`nf_confirm_cthelper()`).
+    pub(crate) fn confirm_read(&mut self, packet: &mut Packet) -> HookResult {
+        if self.state.conntrack.adjust(packet) == Verdict::Drop {
             self.drop(DropReason::Helper, packet);
             return HookResult::Dropped;
         }
+        self.enter(packet)
+    }
+
+    /// The new connection of a packet is entered into the table (`nf_conntrack_confirm()`).
+    pub(crate) fn enter(&mut self, packet: &mut Packet) -> HookResult {
         match self.state.conntrack.confirm(packet) {
             Verdict::Accept => HookResult::Accept,
             Verdict::Drop => {

@@ -6,14 +6,14 @@ mod event;
 mod table;
 
 use penstock_conntrack::{
-    Direction, Expectation, Flow, FlowChange, Follow, HelperName, Statistics, Tuple,
+    Direction, Expectation, Flow, FlowChange, Follow, Statistics, Tuple,
 };
 use penstock_nat::Range;
 use penstock_ruleset::Errno;
 use serde::{Deserialize, Serialize};
 
 pub use event::ConnectionEvent;
-pub use table::of_connection;
+pub use table::{expect, of_connection};
 
 /// Names a direction of a connection: a tuple, whatever its own zone, and the zones of the original
 /// and of the reply direction. Where those are the same it may be either direction, otherwise it is
@@ -61,8 +61,7 @@ pub struct Expected {
     /// The original tuple of its master.
     pub master: Tuple,
     /// Name of its master's helper.
-    #[serde(with = "penstock_conntrack::helper_name")]
-    pub helper: Option<HelperName>,
+    pub helper: Option<Box<str>>,
 }
 
 /// A connection to expect.

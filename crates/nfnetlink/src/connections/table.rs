@@ -5,7 +5,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use penstock_conntrack::{
-    Class, Connection, Conntrack, Direction, ExpectError, Expectation, Flow, FlowChange, HELPERS,
+    Class, Connection, Conntrack, Direction, ExpectError, Expectation, Flow, FlowChange,
     NotInserted, Statistics, Tuple,
 };
 use penstock_nat::{Manip, bind};
@@ -50,7 +50,7 @@ pub(super) fn of_expectation(
         expectation: expectation.clone(),
         left,
         master: *master.tuple(Direction::Original),
-        helper: master.helper(),
+        helper: master.helper().map(Into::into),
     }
 }
 
@@ -66,11 +66,47 @@ fn quietly<T>(table: &mut Conntrack, act: impl FnOnce(&mut Conntrack) -> T) -> T
     done
 }
 
-/// The classes of the helper of a connection.
-fn classes(master: &Flow) -> Option<&'static [Class]> {
-    let name = master.helper?;
-    let protocol = master.original.protocol;
-    Some(HELPERS.iter().find(|h| h.name == name && h.protocol == protocol)?.classes)
+/// The class of a number of the helper of a connection: `EOPNOTSUPP` without a helper, `EINVAL`
+/// without such a class.
+fn class(table: &Conntrack, master: &Flow, class: u8) -> Result<Class, Errno> {
+    let name = master.helper.as_ref().ok_or(Errno::Eopnotsupp)?;
+    let Tuple { l3, protocol, .. } = master.original;
+    let number = table.helpers().number(name, l3, protocol).ok_or(Errno::Eopnotsupp)?;
+    let classes = table.helpers().classes(number).unwrap_or_default();
+    classes.get(usize::from(class)).copied().ok_or(Errno::Einval)
+}
+
+/// Has connection `number` expect another one.
+///
+/// # Errors
+/// Those of [`Connections::expect`].
+pub fn expect(
+    table: &mut Conntrack,
+    number: u32,
+    new: &NewExpected,
+) -> Result<Expectation, Errno> {
+    let master = flow(table, number).ok_or(Errno::Enoent)?;
+    let class = class(table, &master, new.class)?;
+    let expectation = Expectation {
+        tuple: new.tuple,
+        source_mask: new.source_mask,
+        source_port: new.source_port,
+        master: table.reference(number),
+        class: new.class,
+        flags: new.flags,
+        timeout: u64::from(class.timeout) * SECOND,
+        helper: new.helper,
+        follow: new.follow,
+    };
+    let done = Conntrack::expect(table, expectation.clone(), class.max);
+    done.map_err(|why| match why {
+        ExpectError::NoMaster => Errno::Enoent,
+        ExpectError::Busy => Errno::Ebusy,
+        ExpectError::Already => Errno::Ealready,
+        ExpectError::TooMany | ExpectError::TableFull => Errno::Enfile,
+    })?;
+    let zone = master.original.zone;
+    Ok(Expectation { tuple: Tuple { zone, ..expectation.tuple }, ..expectation })
 }
 
 /// Whether two expectations are the same one.
@@ -160,32 +196,9 @@ impl Connections for Conntrack {
 
     fn expect(&mut self, new: &NewExpected) -> Result<Expected, Errno> {
         let number = find(self, &new.master).ok_or(Errno::Enoent)?;
-        let master = flow(self, number).ok_or(Errno::Enoent)?;
-        let classes = classes(&master).ok_or(Errno::Eopnotsupp)?;
-        let class = classes.get(usize::from(new.class)).ok_or(Errno::Einval)?;
-        let expectation = Expectation {
-            tuple: new.tuple,
-            source_mask: new.source_mask,
-            source_port: new.source_port,
-            master: self.reference(number),
-            class: new.class,
-            flags: new.flags,
-            timeout: u64::from(class.timeout) * SECOND,
-            helper: new.helper,
-            follow: new.follow,
-        };
-        let asked = expectation.clone();
-        let done = quietly(self, |table| Conntrack::expect(table, asked, class.max));
-        done.map_err(|why| match why {
-            ExpectError::NoMaster => Errno::Enoent,
-            ExpectError::Busy => Errno::Ebusy,
-            ExpectError::Already => Errno::Ealready,
-            ExpectError::TooMany | ExpectError::TableFull => Errno::Enfile,
-        })?;
+        let wanted = quietly(self, |table| expect(table, number, new))?;
         let all = Connections::expectations(self)?;
         let mut last = all.into_iter().filter(|e| e.expectation.master.entry == number);
-        let zone = master.original.zone;
-        let wanted = Expectation { tuple: Tuple { zone, ..expectation.tuple }, ..expectation };
         last.find(|e| is_same(&e.expectation, &wanted)).ok_or(Errno::Enoent)
     }
 

@@ -4,7 +4,7 @@
 //! (`ctnetlink_create_conntrack()`, `ctnetlink_change_conntrack()`).
 
 use penstock_conntrack::{
-    Flow, FlowChange, ProtocolChange, SeqAdjust, Tracker, helper_number, status, tuple::IPV4,
+    Flow, FlowChange, Helpers, ProtocolChange, SeqAdjust, Tracker, Tuple, status, tuple::IPV4,
 };
 use penstock_nat::{Range, range};
 use penstock_ruleset::Errno;
@@ -12,7 +12,8 @@ use penstock_ruleset::Errno;
 use crate::message::{Attribute, Attributes, Check, Failure, Policy};
 use crate::uapi::ctnetlink::*;
 
-const HELP_POLICY: Policy = &[(CTA_HELP_NAME, Check::NulString(15))];
+const HELP_POLICY: Policy =
+    &[(CTA_HELP_NAME, Check::NulString(15)), (CTA_HELP_INFO, Check::Least(1))];
 const PROTOINFO_POLICY: Policy = &[
     (CTA_PROTOINFO_TCP, Check::Nested),
     (CTA_PROTOINFO_DCCP, Check::Nested),
@@ -96,17 +97,27 @@ pub(super) fn verdict_bits(old: u32, new: u32) -> Option<u32> {
     (old & !new & only_set == 0).then_some(new & KNOWN & !UNCHANGEABLE)
 }
 
-/// Name of the helper of a message.
-pub(super) fn helper_name<'a>(help: Attribute<'a>) -> Result<&'a str, Failure> {
-    help.attributes(HELP_POLICY)?.need(CTA_HELP_NAME)?.text()
+/// The helper of a message (`CTA_HELP`).
+pub(super) struct Help<'a> {
+    pub(super) name: &'a str,
+    /// What a program keeps with the connection.
+    pub(super) info: Option<&'a [u8]>,
 }
 
-/// The number of a helper for a protocol.
+impl<'a> Help<'a> {
+    pub(super) fn read(help: Attribute<'a>) -> Result<Self, Failure> {
+        let given = help.attributes(HELP_POLICY)?;
+        let info = given.get(CTA_HELP_INFO).map(|info| info.payload);
+        Ok(Help { name: given.need(CTA_HELP_NAME)?.text()?, info })
+    }
+}
+
+/// The number of a helper for connections with a tuple.
 ///
 /// # Errors
 /// `EOPNOTSUPP` if there is none.
-pub fn helper(name: &str, protocol: u8) -> Result<u16, Failure> {
-    helper_number(name, protocol).ok_or_else(|| Errno::Eopnotsupp.into())
+pub fn helper(helpers: &Helpers, name: &str, of: &Tuple) -> Result<u16, Failure> {
+    helpers.number(name, of.l3, of.protocol).ok_or_else(|| Errno::Eopnotsupp.into())
 }
 
 fn read_shift(nest: Attribute<'_>) -> Result<SeqAdjust, Failure> {
@@ -226,12 +237,18 @@ pub(super) fn timeout(seconds: u32) -> u64 {
 ///
 /// # Errors
 /// `EINVAL` without a timeout; those of its parts.
-pub fn read_new(given: &Attributes<'_>, protocol: u8) -> Result<FlowChange, Failure> {
+pub fn read_new(
+    helpers: &Helpers,
+    given: &Attributes<'_>,
+    original: &Tuple,
+) -> Result<FlowChange, Failure> {
     let seconds = given.be32(CTA_TIMEOUT).ok_or(Failure::einval())?;
     let mut set = 0;
-    let mut helper_of = None;
+    let (mut helper_of, mut helper_data) = (None, None);
     if let Some(help) = given.get(CTA_HELP) {
-        helper_of = Some(helper(helper_name(help)?, protocol)?);
+        let help = Help::read(help)?;
+        helper_of = Some(helper(helpers, help.name, original)?);
+        helper_data = help.info.map(Into::into);
         set |= status::HELPER;
     }
     if let Some(new) = given.be32(CTA_STATUS) {
@@ -242,8 +259,9 @@ pub fn read_new(given: &Attributes<'_>, protocol: u8) -> Result<FlowChange, Fail
         timeout: Some(timeout(seconds)),
         status: set,
         helper: helper_of,
+        helper_data,
         labels,
-        ..read_common(given, protocol)?
+        ..read_common(given, original.protocol)?
     })
 }
 
@@ -253,14 +271,20 @@ pub fn read_new(given: &Attributes<'_>, protocol: u8) -> Result<FlowChange, Fail
 /// `EOPNOTSUPP` for what only new connections have, or a helper where there was none; `EBUSY` for
 /// status bits that cannot be changed, or another helper; `EPERM` for a fixed timeout; `ENOSPC` for
 /// labels without room.
-pub fn read_update(given: &Attributes<'_>, flow: &Flow) -> Result<FlowChange, Failure> {
+pub fn read_update(
+    helpers: &Helpers,
+    given: &Attributes<'_>,
+    flow: &Flow,
+) -> Result<FlowChange, Failure> {
     if [CTA_NAT_SRC, CTA_NAT_DST, CTA_TUPLE_MASTER].into_iter().any(|kind| given.has(kind)) {
         return Err(Errno::Eopnotsupp.into());
     }
     let protocol = flow.original.protocol;
-    let mut helper_of = None;
+    let (mut helper_of, mut helper_data) = (None, None);
     if let Some(help) = given.get(CTA_HELP) {
-        helper_of = read_other_helper(helper_name(help)?, flow)?;
+        let help = Help::read(help)?;
+        helper_of = read_other_helper(helpers, help.name, flow)?;
+        helper_data = help.info.map(Into::into);
     }
     let seconds = given.be32(CTA_TIMEOUT);
     if seconds.is_some() && flow.status & status::FIXED_TIMEOUT != 0 {
@@ -281,6 +305,7 @@ pub fn read_update(given: &Attributes<'_>, flow: &Flow) -> Result<FlowChange, Fa
         timeout: seconds.map(timeout),
         status: set,
         helper: helper_of,
+        helper_data,
         labels,
         ..common
     })
@@ -288,18 +313,23 @@ pub fn read_update(given: &Attributes<'_>, flow: &Flow) -> Result<FlowChange, Fa
 
 /// The number of the helper that a connection gets, 0 for none; `None` if it stays
 /// (`ctnetlink_change_helper()`).
-pub(super) fn read_other_helper(name: &str, flow: &Flow) -> Result<Option<u16>, Failure> {
+pub(super) fn read_other_helper(
+    helpers: &Helpers,
+    name: &str,
+    flow: &Flow,
+) -> Result<Option<u16>, Failure> {
+    let has = flow.helper.as_deref();
     if flow.master.is_some() {
-        return match flow.helper == Some(name) {
+        return match has == Some(name) {
             true => Ok(None),
             false => Err(Errno::Ebusy.into()),
         };
     }
     if name.is_empty() {
-        return Ok(flow.helper.map(|_| 0));
+        return Ok(has.map(|_| 0));
     }
-    helper(name, flow.original.protocol)?;
-    match flow.helper {
+    helper(helpers, name, &flow.original)?;
+    match has {
         None => Err(Errno::Eopnotsupp.into()),
         Some(old) if old == name => Ok(None),
         Some(_) => Err(Errno::Ebusy.into()),

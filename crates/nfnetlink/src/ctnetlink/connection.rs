@@ -79,8 +79,13 @@ fn write_times(to: &mut Writer, flow: &Flow) {
 }
 
 fn write_helper(to: &mut Writer, flow: &Flow) {
-    if let Some(name) = flow.helper {
-        to.nest(CTA_HELP | NESTED, |to| to.string(CTA_HELP_NAME, name));
+    if let Some(name) = &flow.helper {
+        to.nest(CTA_HELP | NESTED, |to| {
+            to.string(CTA_HELP_NAME, name);
+            if let Some(data) = &flow.helper_data {
+                to.attribute(CTA_HELP_INFO, data);
+            }
+        });
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! One request of a program and what comes of it.
 
-use penstock_conntrack::Flow;
+use penstock_conntrack::{Flow, Helpers};
 
 use super::address::Address;
 use super::{SUBSYSTEM, connection};
@@ -48,6 +48,8 @@ impl Listing {
 pub struct Exchange<'a> {
     /// What it reads and changes.
     pub connections: &'a mut dyn Connections,
+    /// Helpers that there are.
+    pub helpers: Helpers,
     /// Whether connections or expectations changed.
     pub changed: bool,
     /// Answers, a datagram each.
@@ -65,6 +67,7 @@ impl<'a> Exchange<'a> {
     /// `listened` says whether anybody wants events.
     pub fn new(
         connections: &'a mut dyn Connections,
+        helpers: Helpers,
         message: &Message<'_>,
         port: u32,
         limit: usize,
@@ -73,6 +76,7 @@ impl<'a> Exchange<'a> {
         let to = Address { sequence: message.header.sequence, port };
         Exchange {
             connections,
+            helpers,
             changed: false,
             datagrams: Vec::new(),
             events: Vec::new(),

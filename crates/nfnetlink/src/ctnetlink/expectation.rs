@@ -3,8 +3,9 @@
 //! Messages about expectations (`ctnetlink_get_expect()`, `ctnetlink_new_expect()`,
 //! `ctnetlink_del_expect()`).
 
-use penstock_conntrack::{Direction, Expectation, Follow, Tuple, expect_flag};
+use penstock_conntrack::{Direction, Expectation, Flow, Follow, Helpers, Tuple, expect_flag};
 use penstock_ruleset::Errno;
+use serde::{Deserialize, Serialize};
 
 use super::SUBSYSTEM_EXP;
 use super::change;
@@ -17,7 +18,7 @@ use crate::message::{Attribute, Attributes, Check, Failure, Message, Policy, fla
 use crate::uapi::ctnetlink::*;
 
 /// `exp_nla_policy`
-const POLICY: Policy = &[
+pub(super) const POLICY: Policy = &[
     (CTA_EXPECT_MASTER, Check::Nested),
     (CTA_EXPECT_TUPLE, Check::Nested),
     (CTA_EXPECT_MASK, Check::Nested),
@@ -179,46 +180,81 @@ fn read_new(
     let mask = wanted(message, given, given.need(CTA_EXPECT_MASK)?)?.tuple;
     let master = wanted(message, given, given.need(CTA_EXPECT_MASTER)?)?;
     let flow = exchange.connections.find(&master)?.ok_or(Failure::from(Errno::Enoent))?;
-    let named = given.get(CTA_EXPECT_HELP_NAME);
+    let named = given.get(CTA_EXPECT_HELP_NAME).map(|name| name.text()).transpose()?;
+    let help = (named, given.be32(CTA_EXPECT_CLASS));
+    let (helper, class) = read_help(&exchange.helpers, help, &flow)?;
+    let rest = Rest::read(given, &mask, message.family())?;
+    Ok(rest.expected(of.tuple, master, helper, class))
+}
+
+/// The number of the helper of a connection that is expected, and the class of the expectation, by
+/// name and class as they are asked for (`ctnetlink_alloc_expect()`).
+pub(super) fn read_help(
+    helpers: &Helpers,
+    (named, class): (Option<&str>, Option<u32>),
+    flow: &Flow,
+) -> Result<(u16, u8), Failure> {
     let helper = match named {
         None => 0,
-        Some(name) => change::helper(name.text()?, flow.original.protocol)?,
+        Some(name) => change::helper(helpers, name, &flow.original)?,
     };
     if flow.helper.is_none() {
         return Err(Errno::Eopnotsupp.into());
     }
-    let class = given.be32(CTA_EXPECT_CLASS).filter(|_| named.is_some()).unwrap_or(0);
+    let class = class.filter(|_| named.is_some()).unwrap_or(0);
+    Ok((helper, u8::try_from(class).map_err(|_| Failure::einval())?))
+}
+
+/// What a message says of an expectation beyond its tuple, master and helper.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Rest {
+    source_mask: [u8; 16],
+    source_port: bool,
+    flags: u8,
+    follow: Option<Follow>,
+}
+
+impl Rest {
+    /// `family` is that of the addresses of [`CTA_EXPECT_NAT`].
+    pub(super) fn read(
+        given: &Attributes<'_>,
+        mask: &Tuple,
+        family: u8,
+    ) -> Result<Self, Failure> {
     let flags = given.be32(CTA_EXPECT_FLAGS).unwrap_or(0) as u8 & !expect_flag::USERSPACE;
     let function = given.get(CTA_EXPECT_FN).map(|name| name.text()).transpose()?;
     if function.is_some_and(|name| name != FOLLOW_MASTER) {
         return Err(Failure::einval());
     }
-    let follow = given.get(CTA_EXPECT_NAT).map(|nest| read_nat(message, nest)).transpose()?;
+    let follow = given.get(CTA_EXPECT_NAT).map(|nest| read_nat(nest, family)).transpose()?;
     // A source port counts with all of its bits or not at all.
     let source_port = match mask.src_id {
         0 => false,
         u16::MAX => true,
         _ => return Err(Errno::Eopnotsupp.into()),
     };
-    Ok(NewExpected {
-        tuple: of.tuple,
-        source_mask: mask.src,
-        source_port,
-        master,
-        helper,
-        class: u8::try_from(class).map_err(|_| Failure::einval())?,
-        flags,
-        follow,
-    })
+    Ok(Rest { source_mask: mask.src, source_port, flags, follow })
+    }
+
+    /// The whole of it.
+    pub(super) fn expected(
+        self,
+        tuple: Tuple,
+        master: Wanted,
+        helper: u16,
+        class: u8,
+    ) -> NewExpected {
+        let Rest { source_mask, source_port, flags, follow } = self;
+        NewExpected { tuple, source_mask, source_port, master, helper, class, flags, follow }
+    }
 }
 
 /// How an expected connection is translated (`ctnetlink_parse_expect_nat()`).
-fn read_nat(message: &Message<'_>, nest: Attribute<'_>) -> Result<Follow, Failure> {
+fn read_nat(nest: Attribute<'_>, family: u8) -> Result<Follow, Failure> {
     let given = nest.attributes(NAT_POLICY)?;
     let direction = given.need(CTA_EXPECT_NAT_DIR)?.be32();
     let tuple = given.need(CTA_EXPECT_NAT_TUPLE)?;
-    let reading = Reading::whole(message.family(), Direction::Original);
-    let tuple = tuple::read(tuple, reading, None)?;
+    let tuple = tuple::read(tuple, Reading::whole(family, Direction::Original), None)?;
     Ok(Follow {
         direction: if direction == 0 { Direction::Original } else { Direction::Reply },
         address: (tuple.src != [0; 16]).then_some(tuple.src),
@@ -243,7 +279,7 @@ fn delete(
         (None, Some(name)) => {
             let name = name.text()?;
             let mut all = exchange.connections.expectations()?;
-            all.retain(|e| e.helper == Some(name));
+            all.retain(|e| e.helper.as_deref() == Some(name));
             all
         }
         (None, None) => exchange.connections.expectations()?,

@@ -47,7 +47,7 @@ pub fn fill(to: &mut Writer, expected: &Expected) {
     to.be32(CTA_EXPECT_ID, expected.id);
     to.be32(CTA_EXPECT_FLAGS, e.flags.into());
     to.be32(CTA_EXPECT_CLASS, e.class.into());
-    if let Some(helper) = expected.helper {
+    if let Some(helper) = &expected.helper {
         to.string(CTA_EXPECT_HELP_NAME, helper);
     }
     if e.follow.is_some() {

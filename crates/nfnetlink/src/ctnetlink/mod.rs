@@ -15,6 +15,7 @@
 //! | `exchange`, `address` | one request and its answers; their headers |
 //! | `expectation` | messages about expectations |
 //! | `expected` | what is told of an expectation |
+//! | `verdict` | what a verdict about a packet of a queue says of its connection |
 
 mod address;
 mod change;
@@ -29,7 +30,7 @@ mod told;
 mod tuple;
 mod verdict;
 
-use penstock_conntrack::{Direction, Flow, event, status};
+use penstock_conntrack::{Direction, Flow, Helpers, event, status};
 use penstock_ruleset::Errno;
 
 pub use connection::write_glued;
@@ -189,7 +190,7 @@ fn new(
         if message.header.has(flags::EXCL) {
             return Err(Errno::Eexist.into());
         }
-        let change = change::read_update(given, &flow)?;
+        let change = change::read_update(&exchange.helpers, given, &flow)?;
         let flow = exchange.connections.change(&flow, &change)?;
         exchange.tell(&flow, connection::BY_PROGRAM | event::LABEL);
         return Ok(Outcome::Acknowledge);
@@ -201,7 +202,7 @@ fn new(
     if original.protocol != reply.protocol {
         return Err(Failure::einval());
     }
-    let new = read_new(message, given, zone, [original, reply])?;
+    let new = read_new(&exchange.helpers, message, given, zone, [original, reply])?;
     let flow = exchange.connections.add(&new)?;
     let begins = if flow.master.is_some() { event::RELATED } else { event::NEW };
     let labelled = if given.has(CTA_LABELS) && flow.labels.is_some() { event::LABEL } else { 0 };
@@ -210,12 +211,13 @@ fn new(
 }
 
 fn read_new(
+    helpers: &Helpers,
     message: &Message<'_>,
     given: &Attributes<'_>,
     zone: Zone,
     [original, reply]: [penstock_conntrack::Tuple; 2],
 ) -> Result<NewFlow, Failure> {
-    let change = change::read_new(given, original.protocol)?;
+    let change = change::read_new(helpers, given, &original)?;
     let nat = [CTA_NAT_DST, CTA_NAT_SRC].map(|kind| given.get(kind));
     let translation = match nat.iter().any(Option::is_some) {
         false => None,

@@ -264,10 +264,8 @@ fn check_extensions(
             protocol: protocol(given, table.family)?,
         };
         let l4 = place.protocol.filter(|(_, inverted)| !inverted).map(|(number, _)| number as u8);
-        let check_named = || match extension.named() {
-            Some(named) => globals.check(named, table.family, l4),
-            None => Ok(()),
-        };
+        let mut named = extension.named();
+        let mut check_named = || named.try_for_each(|one| globals.check(one, table.family, l4));
         let checked = extension.check(&place).and_then(|()| check_named());
         checked.and_then(|()| check_rates(batch, extension)).map_err(|errno| {
             let list = given.get(NFTA_RULE_EXPRESSIONS);

@@ -64,6 +64,17 @@ pub struct QueueVerdict {
     pub payload: Option<Vec<u8>>,
     /// What becomes of the packet's connection (`NFQA_CT`).
     pub connection: Option<Box<VerdictChange>>,
+    /// What becomes of the link layer of a bridged frame (`NFQA_VLAN`, `NFQA_L2HDR`).
+    pub link: Option<Box<VerdictLink>>,
+}
+
+/// What a verdict says of the link layer of a bridged frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerdictLink {
+    /// Its VLAN tag: protocol and `TCI`. `Some(None)` if one of them is missing.
+    pub vlan: Option<Option<[u16; 2]>>,
+    /// Its link header.
+    pub header: Option<Box<[u8]>>,
 }
 
 /// What a program asks of a group (`NFULNL_MSG_CONFIG`).

@@ -4,7 +4,9 @@
 
 use penstock_ruleset::Errno;
 
-use super::{BRIDGE, Bind, PacketListeners, QueueConfig, QueueVerdict, QueuedPacket};
+use super::{
+    BRIDGE, Bind, PacketListeners, QueueConfig, QueueVerdict, QueuedPacket, VerdictLink,
+};
 use crate::ctnetlink::{VerdictChange, write_glued};
 use crate::message::{Attributes, Check, Failure, Message, NESTED, Policy, Writer, flags};
 use crate::uapi::packets::*;
@@ -28,6 +30,7 @@ const VERDICT: Policy = &[
     (NFQA_CT, Check::Any),
     (NFQA_EXP, Check::Any),
     (NFQA_VLAN, Check::Nested),
+    (NFQA_L2HDR, Check::Any),
     (NFQA_PRIORITY, Check::U32),
 ];
 /// `nfqa_verdict_batch_policy`
@@ -58,17 +61,16 @@ pub fn run(
         },
         NFQNL_MSG_VERDICT => {
             let given = message.attributes(VERDICT)?;
-            let verdict = match read_verdict(&given) {
-                Ok(_) if [NFQA_EXP, NFQA_VLAN].into_iter().any(|kind| given.has(kind)) => {
-                    Err(Errno::Eopnotsupp.into())
-                }
-                read => read,
-            };
+            let verdict = read_verdict(&given);
             let payload = given.get(NFQA_PAYLOAD).map(|bytes| bytes.payload.to_vec());
             // A change that cannot be read is none.
-            let connection = given.get(NFQA_CT).and_then(|nest| VerdictChange::read(nest).ok());
+            let connection = given.get(NFQA_CT).and_then(|nest| {
+                let expected = given.get(NFQA_EXP);
+                VerdictChange::read(nest, expected).ok()
+            });
             let connection = connection.map(Box::new);
-            let whole = verdict.map(|read| QueueVerdict { payload, connection, ..read });
+            let link = read_link(&given);
+            let whole = verdict.map(|read| QueueVerdict { payload, connection, link, ..read });
             decide(listeners, (port, queue), whole)
         }
         NFQNL_MSG_VERDICT_BATCH => {
@@ -138,7 +140,18 @@ fn read_verdict(given: &Attributes<'_>) -> Result<QueueVerdict, Failure> {
         priority: given.be32(NFQA_PRIORITY),
         payload: None,
         connection: None,
+        link: None,
     })
+}
+
+/// What a verdict says of the link layer (`nfqa_parse_bridge()`).
+fn read_link(given: &Attributes<'_>) -> Option<Box<VerdictLink>> {
+    let vlan = given.get(NFQA_VLAN).map(|nest| {
+        let tag = nest.attributes(&[(VLAN_PROTO, Check::U16), (VLAN_TCI, Check::U16)]).ok()?;
+        Some([tag.get(VLAN_PROTO)?.be16(), tag.get(VLAN_TCI)?.be16()])
+    });
+    let header = given.get(NFQA_L2HDR).map(|header| header.payload.into());
+    (vlan.is_some() || header.is_some()).then(|| Box::new(VerdictLink { vlan, header }))
 }
 
 /// The message with a packet (`nfqnl_build_packet_message()`).

@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use penstock_conntrack::Helpers;
 use penstock_program::expr::Counter;
 use penstock_program::state::{CounterState, State};
 use serde::{Deserialize, Serialize};
 
 use super::{Kept, Reader};
-use crate::globals::{Globals, NAME_MAX, NewAccount, NewFingerprint, NewTimeout};
+use crate::globals::{Globals, NAME_MAX, NewAccount, NewFingerprint, NewHelper, NewTimeout};
 use crate::model::{Chain, ChainProgram, Generation, RuleOrigin, Table};
 
 /// What follows the ruleset: list after list, up to the last one that is not empty.
@@ -25,6 +26,8 @@ pub(super) struct Rest {
     /// Handles of table and set of those that are [`Set::gapless`](crate::model::Set::gapless).
     gapless: Vec<(u64, u64)>,
     written: Vec<Written>,
+    /// Numbers and what they are made of.
+    helpers: Vec<(u16, NewHelper)>,
 }
 
 /// The rules of a file, and where they stand in it.
@@ -116,6 +119,10 @@ impl Rest {
                 })
                 .collect(),
             written: Written::of(generation, kept),
+            helpers: {
+                let helpers = generation.globals.helpers.iter();
+                helpers.map(|helper| (helper.number, helper.config.clone())).collect()
+            },
         }
     }
 
@@ -123,8 +130,17 @@ impl Rest {
         fn list<T: Serialize>(list: &[T], bytes: Vec<u8>) -> Vec<u8> {
             postcard::to_extend(list, bytes).unwrap_or_default()
         }
-        let Rest { owners, policies, accounts, timeouts, fingerprints, programs, gapless, written } =
-            self;
+        let Rest {
+            owners,
+            policies,
+            accounts,
+            timeouts,
+            fingerprints,
+            programs,
+            gapless,
+            written,
+            helpers,
+        } = self;
         let lists = [
             owners.len(),
             policies.len(),
@@ -134,6 +150,7 @@ impl Rest {
             programs.len(),
             gapless.len(),
             written.len(),
+            helpers.len(),
         ];
         let lists = lists.iter().rposition(|len| *len > 0).map_or(0, |last| last + 1);
         let bytes = if lists > 0 { list(owners, bytes) } else { bytes };
@@ -143,7 +160,8 @@ impl Rest {
         let bytes = if lists > 4 { list(fingerprints, bytes) } else { bytes };
         let bytes = if lists > 5 { list(programs, bytes) } else { bytes };
         let bytes = if lists > 6 { list(gapless, bytes) } else { bytes };
-        if lists > 7 { list(written, bytes) } else { bytes }
+        let bytes = if lists > 7 { list(written, bytes) } else { bytes };
+        if lists > 8 { list(helpers, bytes) } else { bytes }
     }
 
     pub(super) fn read(
@@ -175,6 +193,9 @@ impl Rest {
         if !is_end() {
             rest.written = Vec::deserialize(&mut *reader)?;
         }
+        if !is_end() {
+            rest.helpers = Vec::deserialize(&mut *reader)?;
+        }
         Ok(rest)
     }
 
@@ -193,6 +214,16 @@ impl Rest {
                 return None;
             }
             globals.timeouts.push(new.clone().into());
+        }
+        for (number, new) in &self.helpers {
+            let taken = globals.helpers.iter().any(|helper| helper.number == *number);
+            if taken || !new.is_sound() || *number < Helpers::FIRST || !globals.set_helper(new.clone())
+            {
+                return None;
+            }
+            if let Some(added) = globals.helpers.last_mut() {
+                added.number = *number;
+            }
         }
         for new in &self.fingerprints {
             if !globals.add_fingerprint(new.clone()) {

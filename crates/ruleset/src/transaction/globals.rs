@@ -4,9 +4,13 @@
 
 use std::sync::Arc;
 
+use penstock_conntrack::Helper;
+
 use super::{Applied, Transaction};
+use crate::ct_helper;
 use crate::globals::{
-    GlobalChange, Globals, NAME_MAX, Named, NewAccount, NewFingerprint, NewTimeout, Timeout,
+    GlobalChange, Globals, HelperKey, NAME_MAX, Named, NewAccount, NewFingerprint, NewHelper,
+    NewTimeout, Timeout,
 };
 use crate::{Blame, Errno, Error};
 
@@ -33,6 +37,8 @@ impl Transaction {
             GlobalChange::DeleteTimeout(name) => self.delete_timeout(&name),
             GlobalChange::AddFingerprint(new) => self.add_fingerprint(new),
             GlobalChange::DeleteFingerprint(old) => self.delete_fingerprint(&old),
+            GlobalChange::SetHelper(new) => self.set_helper(new),
+            GlobalChange::DeleteHelper(old) => self.delete_helper(&old),
         }?;
         self.batch.changed = true;
         Ok(Applied::default())
@@ -101,6 +107,36 @@ impl Transaction {
             true => Ok(()),
             false => Err(refused(Errno::Enoent)),
         }
+    }
+
+    /// `nfnl_cthelper_new()`, `nf_conntrack_helper_register()`
+    fn set_helper(&mut self, new: NewHelper) -> Result<(), Error> {
+        if !new.is_sound() {
+            return Err(refused(Errno::Einval));
+        }
+        let HelperKey { name, l3proto, l4proto } = &new.key;
+        let serves = |helper: &Helper| {
+            u8::try_from(*l3proto).is_ok_and(|l3| l3 != 0 && helper.serves(l3, *l4proto))
+        };
+        if ct_helper::find(name, *l4proto).is_some_and(serves) {
+            return Err(refused(Errno::Eexist));
+        }
+        match self.globals().set_helper(new) {
+            true => Ok(()),
+            false => Err(refused(Errno::Enomem)),
+        }
+    }
+
+    /// `nfnl_cthelper_del()`
+    fn delete_helper(&mut self, old: &HelperKey) -> Result<(), Error> {
+        if self.working.globals.helper(old).is_none() {
+            return Err(refused(Errno::Enoent));
+        }
+        if self.working.uses_of(Named::Helper(&old.name)) > 0 {
+            return Err(refused(Errno::Ebusy));
+        }
+        self.globals().helpers.retain(|helper| helper.config.key != *old);
+        Ok(())
     }
 
     /// `ctnl_timeout_try_del()`

@@ -383,7 +383,8 @@ impl Transaction {
                 self.open(family, &table)?.delete_elements(&set, elements, destroy)
             }
             Change::AddObject { family, table, mode, name, value, userdata } => {
-                self.open(family, &table)?.add_object(mode, name, value, userdata)
+                let globals = self.working.globals.clone();
+                self.open(family, &table)?.add_object(mode, name, value, userdata, &globals)
             }
             Change::DeleteObject { family, table, kind, key, destroy } => {
                 self.open(family, &table)?.delete_object(kind, key, destroy)

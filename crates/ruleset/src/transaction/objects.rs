@@ -9,6 +9,7 @@ use penstock_program::expr::ObjectType;
 use super::index::{by_handle_mut, place};
 use super::{Applied, OpenTable, checked_name};
 use crate::change::{Key, Mode};
+use crate::globals::Globals;
 use crate::model::{Object, ObjectValue, UserData};
 use crate::{Blame, Errno, Error};
 use crate::{ct_helper, live};
@@ -23,6 +24,7 @@ impl OpenTable<'_> {
         name: Arc<str>,
         mut value: ObjectValue,
         userdata: UserData,
+        globals: &Globals,
     ) -> Result<Applied, Error> {
         checked_name(&name, Blame::Object)?;
         if let ObjectValue::Tunnel(tunnel) = &value {
@@ -49,7 +51,8 @@ impl OpenTable<'_> {
         }
         configured?;
         if let ObjectValue::CtHelper { helper, l4proto, l3proto } = &mut value {
-            *l3proto = ct_helper::l3proto(self.table.family, helper, *l4proto, *l3proto)
+            let families = globals.helper_families(helper, *l4proto);
+            *l3proto = ct_helper::l3proto(self.table.family, families, *l3proto)
                 .map_err(|errno| Error::new(errno, Blame::Whole))?;
         }
         self.batch.changed = true;

@@ -2,7 +2,7 @@
 
 //! Helpers on whole connections: their expectations and the translated text.
 
-use crate::{Conntrack, Direction, Hook, Settings, Surroundings, Verdict, helper_number, status};
+use crate::{Conntrack, Direction, Helped, Hook, Settings, Surroundings, Verdict, helper_number, status};
 use penstock_packet::{CtInfo, Packet};
 use penstock_testkit::build::*;
 use penstock_wire::{protocol, tcp};
@@ -73,7 +73,7 @@ impl Net {
                 self.ct.set_status(n, status::SRC_NAT);
             }
         }
-        if self.ct.help(&mut p, self.surroundings, replace) == Verdict::Drop {
+        if self.ct.help(&mut p, self.surroundings, replace) == Helped::Drop {
             return (info, None);
         }
         assert_eq!(self.ct.confirm(&mut p), Verdict::Accept);
@@ -364,7 +364,7 @@ fn random_payloads_do_not_disturb_helpers() {
     ];
     for helper in &crate::HELPERS {
         for translated in [false, true] {
-            let mut net = Net::new(helper.name, helper.protocol);
+            let mut net = Net::new(&helper.name, helper.protocol);
             net.translated = translated;
             if helper.protocol == protocol::TCP {
                 net.open();

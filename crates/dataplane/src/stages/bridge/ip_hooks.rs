@@ -221,7 +221,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             .connection(&packet.meta.ct)
             .is_some_and(|c| c.status() & status::CONFIRMED == 0);
         if packet.meta.packet_type != PacketType::Host && new {
-            return self.confirm(packet);
+            return self.enter(packet);
         }
         HookResult::Accept
     }

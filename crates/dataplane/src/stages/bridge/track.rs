@@ -85,7 +85,13 @@ impl<S: Sink> Worker<'_, S> {
     /// The last stage in `postrouting`: a new connection is entered into the table, and what was
     /// put together is cut again.
     pub(crate) fn bridge_confirm(&mut self, packet: &mut Packet) -> HookResult {
-        match self.confirm(packet) {
+        let end = self.confirm(packet);
+        self.bridge_confirmed(end, packet)
+    }
+
+    /// What follows where the last stage has ended so.
+    pub(crate) fn bridge_confirmed(&mut self, end: HookResult, packet: &mut Packet) -> HookResult {
+        match end {
             HookResult::Accept if packet.meta.reassembled != 0 => {
                 self.state.counters.taken += 1;
                 self.bridge_refragment(packet);

@@ -243,10 +243,11 @@ pub fn ct(given: &Given<'_>) -> Lowering {
         REPLY => Some(CtDir::Reply),
         _ => return Err("zones of marks are not known"),
     };
-    let helper = info.text(12, 16).ok_or("its helper is no UTF-8")?;
+    let helper = named::helper(info)?;
     let timeout = named::timeout(given.rev, info)?;
-    if !helper.is_empty() || timeout.is_some() || events.is_some() {
-        let new = NewConnection { helper: helper.into(), timeout: None, events, zone, dir };
+    if helper.is_some() || timeout.is_some() || events.is_some() {
+        let helper = helper.unwrap_or_default().into();
+        let new = NewConnection { helper, timeout: None, events, zone, dir };
         return Ok(vec![Part::Template(new, timeout.map(Into::into))]);
     }
     // A zone that nobody asks for is the one of all packets.

@@ -9,6 +9,8 @@ use crate::c_struct::CStruct;
 
 /// `NFACCT_NAME_MAX`, `CTNL_TIMEOUT_NAME_MAX`
 const NAME_MAX: usize = 32;
+/// Where `struct xt_ct_target_info` has the name of a helper, and how long that may be.
+const HELPER: (usize, usize) = (12, 16);
 /// Where `struct xt_ct_target_info_v1` has the name of a timeout policy.
 const TIMEOUT_AT: usize = 28;
 
@@ -19,21 +21,34 @@ pub enum Named<'a> {
     Account(&'a str),
     /// A timeout policy.
     Timeout(&'a str),
+    /// A helper, which may be built in.
+    Helper(&'a str),
 }
 
 impl Xt {
-    /// What it names that is in no table, if anything.
-    pub fn named(&self) -> Option<Named<'_>> {
+    /// What it names that is in no table.
+    pub fn named(&self) -> impl Iterator<Item = Named<'_>> {
         const NOTRACK: u16 = 1;
         let info = CStruct(&self.info);
-        match (self.target, &*self.name) {
-            (false, "nfacct") => info.text(0, NAME_MAX).map(Named::Account),
-            (true, "CT") if info.u16(0) & NOTRACK == 0 => {
-                timeout(self.rev, info).ok()?.map(Named::Timeout)
-            }
-            _ => None,
-        }
+        let named = match (self.target, &*self.name) {
+            (false, "nfacct") => [info.text(0, NAME_MAX).map(Named::Account), None],
+            (true, "CT") if info.u16(0) & NOTRACK == 0 => [
+                helper(info).ok().flatten().map(Named::Helper),
+                timeout(self.rev, info).ok().flatten().map(Named::Timeout),
+            ],
+            _ => [None, None],
+        };
+        named.into_iter().flatten()
     }
+}
+
+/// The helper that a target `CT` gives, if it gives one.
+///
+/// # Errors
+/// The name is no text.
+pub fn helper(info: CStruct<'_>) -> Result<Option<&str>, &'static str> {
+    let name = info.text(HELPER.0, HELPER.1).ok_or("its helper is no UTF-8")?;
+    Ok((!name.is_empty()).then_some(name))
 }
 
 /// The timeout policy that a target `CT` gives, if it gives one.
