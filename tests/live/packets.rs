@@ -72,6 +72,42 @@ fn programs_get_packets_of_queues_and_logs_as_from_the_kernel() {
     assert!(net.run(&net.a, "ping -c 2 -i 0.2 -W 1 198.18.1.2").0);
 }
 
+/// Sends datagrams from an address and a port to others, and does not answer at a port.
+const ONE_WAY: &str = r#"
+import socket, sys, time
+local, port, to, at, deaf = sys.argv[1:]
+unread = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+unread.bind((local, int(deaf)))
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind((local, int(port)))
+while True:
+    try:
+        sock.sendto(b"0123456789", (to, int(at)))
+    except OSError:
+        pass
+    time.sleep(0.05)
+"#;
+
+/// What Linux 6.12 said to `helper.py`, which this machine's kernel cannot: `helper.txt`.
+#[test]
+fn programs_are_helpers_of_connections() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") || !net.has("conntrack") {
+        return;
+    }
+    let one_way = file(&net, "one_way.py", ONE_WAY);
+    net.spawn_in('a', &format!("python3 {one_way} 198.18.0.2 4000 198.18.1.2 5000 6000"));
+    net.spawn_in('b', &format!("python3 {one_way} 198.18.1.2 7000 198.18.0.2 6000 5000"));
+    let program = concat!(include_str!("nfnl.py"), include_str!("helper.py"));
+    let program = file(&net, "helper.py", program);
+    net.up("r0 r1");
+    let said = net.ok(&net.r, &format!("$PENSTOCK exec -- python3 {program}"));
+    let both: Vec<_> = include_str!("helper.txt").lines().zip(said.lines()).collect();
+    let differ: Vec<_> = both.iter().filter(|(kernel, own)| kernel != own).collect();
+    assert!(differ.is_empty(), "{differ:#?}");
+    assert_eq!(include_str!("helper.txt"), said);
+}
+
 #[test]
 fn programs_are_told_the_ports_of_packets_on_bridges_as_by_the_kernel() {
     let Some(mut net) = Net::new() else { return };

@@ -305,7 +305,6 @@ fn malformed_dumps_are_refused_with_the_line() {
             2,
             "no state 99",
         ),
-        (&format!("penstock-conntrack 1\n{flow} helper=nothing\n"), 2, "no helper `nothing'"),
     ] {
         let error = Conntrack::new(Settings::default()).load(text, START).unwrap_err();
         assert_eq!(error.line, line, "{text:?}");

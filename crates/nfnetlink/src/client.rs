@@ -11,7 +11,8 @@ use crate::nf_tables::{self, Dump, Get, Stamp};
 use crate::process::Process;
 use crate::socket::{Answers, Notification, Socket};
 use crate::{
-    Backend, accounts, batch, compat, fingerprints, globals, helpers, hooks, ipset, packets, timeouts,
+    Backend, accounts, batch, compat, fingerprints, globals, helpers, hooks, ipset, packets,
+    timeouts,
 };
 
 /// Options of level `SOL_NETLINK` that change what is answered.

@@ -5,8 +5,7 @@
 
 use penstock_conntrack::HELPER_DATA_MAX;
 use penstock_ruleset::globals::{
-    GlobalChange, HELPER_CLASSES_MAX, HELPER_NAME_MAX, HelperKey, Named, NewHelper,
-    NewHelperClass,
+    GlobalChange, HELPER_CLASSES_MAX, HELPER_NAME_MAX, HelperKey, Named, NewHelper, NewHelperClass,
 };
 use penstock_ruleset::{Errno, Generation};
 
@@ -54,8 +53,7 @@ const POLICY: Policy = &[
     (NFCTH_STATUS, Check::U32),
 ];
 /// `nfnl_cthelper_tuple_pol`
-const TUPLE: Policy =
-    &[(NFCTH_TUPLE_L3PROTONUM, Check::U16), (NFCTH_TUPLE_L4PROTONUM, Check::U8)];
+const TUPLE: Policy = &[(NFCTH_TUPLE_L3PROTONUM, Check::U16), (NFCTH_TUPLE_L4PROTONUM, Check::U8)];
 /// `nfnl_cthelper_expect_policy_set`
 const CLASSES: Policy = &[
     (NFCTH_POLICY_SET_NUM, Check::U32),
@@ -169,9 +167,8 @@ fn new(
     if let Some(queue) = given.be32(NFCTH_QUEUE_NUM) {
         helper.queue = queue;
     }
-    match given.be32(NFCTH_STATUS) {
-        Some(status @ (0 | ENABLED)) => helper.enabled = status == ENABLED,
-        _ => {}
+    if let Some(status @ (0 | ENABLED)) = given.be32(NFCTH_STATUS) {
+        helper.enabled = status == ENABLED;
     }
     change(GlobalChange::SetHelper(helper), from, backend)
 }
@@ -188,7 +185,7 @@ fn created(key: HelperKey, given: &Attributes<'_>) -> Result<NewHelper, Failure>
 
 /// `nfnl_cthelper_update()`
 fn updated(there: &NewHelper, given: &Attributes<'_>) -> Result<NewHelper, Failure> {
-    if given.has(NFCTH_PRIV_DATA_LEN) {
+    if given.be32(NFCTH_PRIV_DATA_LEN).is_some_and(|len| len != there.data_len.into()) {
         return Err(Errno::Ebusy.into());
     }
     let classes = match given.get(NFCTH_POLICY) {
@@ -214,12 +211,21 @@ fn named<'g>(
     Ok(all.filter(is_named).collect())
 }
 
+/// The bucket that a helper is in (`helper_hash()`): listings have their order.
+fn bucket(key: &HelperKey) -> u16 {
+    const BUCKETS: u16 = 512;
+    (key.l3proto << 8 | u16::from(key.l4proto)) % BUCKETS
+}
+
 /// `nfnl_cthelper_get()`, `nfnl_cthelper_dump_table()`
 fn get(request: &Request<'_>, given: &Attributes<'_>, generation: &Generation) -> Answered {
     let Request { message, port, limit } = request;
     let mut shown = Pages::new(*limit);
     if message.header.flags & flags::DUMP != 0 {
-        for helper in &generation.globals.helpers {
+        // The newest of a bucket first.
+        let mut all: Vec<_> = generation.globals.helpers.iter().rev().collect();
+        all.sort_by_key(|helper| bucket(&helper.config.key));
+        for helper in all {
             shown.add(|to| fill(to, request, &helper.config));
         }
         return Ok((Outcome::Dumped, shown.finish(message.header.sequence, *port)));
@@ -266,7 +272,11 @@ fn delete(
     let generation = backend.generation();
     let named = named(given, &generation)?;
     if named.is_empty() {
-        return Err(Errno::Enoent.into());
+        // Where there are none at all, none is missing.
+        return match generation.globals.helpers.is_empty() {
+            true => Ok(()),
+            false => Err(Errno::Enoent.into()),
+        };
     }
     let is_used = |name: &str| generation.uses_of(Named::Helper(name)) > 0;
     let unused = named.iter().filter(|helper| !is_used(&helper.key.name));

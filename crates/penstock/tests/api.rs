@@ -217,8 +217,7 @@ fn public_fields_are_stable() {
     let _ = [Engine::Interpreter, Engine::Jit, Engine::JitAtOnce];
     let _ = [QueueReply::Nobody, QueueReply::Full, QueueReply::PassedBy, QueueReply::Held];
     let _ = [QueueVerdict::Accept, QueueVerdict::Drop, QueueVerdict::Repeat, QueueVerdict::Stop];
-    let _ =
-        QueueAnswer { mark: Some(1), ..QueueAnswer::new(QueueVerdict::Accept) };
+    let _ = QueueAnswer { mark: Some(1), ..QueueAnswer::new(QueueVerdict::Accept) };
     let _ = [Fate::Sent(Device::from_index(1)), Fate::Delivered(Device::from_index(1))];
     let _ = [Fate::Dropped(DropReason::Policy), Fate::Held];
     let mut dataplane = Dataplane::new(&network, session.ruleset()).expect("a dataplane");

@@ -235,7 +235,8 @@ impl Globals {
         let programs = self.helpers.iter().map(|helper| &helper.config.key);
         let programs = programs.filter(|key| *key.name == *name && key.l4proto == l4proto);
         let families = programs.map(|key| {
-            [Family::Ip, Family::Ip6].map(|family| matches!(key.l3proto, l3 if l3 == 0 || l3 == family as u16))
+            [Family::Ip, Family::Ip6]
+                .map(|family| matches!(key.l3proto, l3 if l3 == 0 || l3 == family as u16))
         });
         built_in.into_iter().chain(families).reduce(|a, b| [a[0] | b[0], a[1] | b[1]])
     }

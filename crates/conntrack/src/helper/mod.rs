@@ -76,8 +76,12 @@ enum Kind {
     Tftp,
     Irc,
     Amanda,
-    Broadcast { timeout: u32 },
-    Snmp { timeout: u32 },
+    Broadcast {
+        timeout: u32,
+    },
+    Snmp {
+        timeout: u32,
+    },
     SnmpTrap,
     Sane,
     Pptp,

@@ -5,9 +5,7 @@
 mod event;
 mod table;
 
-use penstock_conntrack::{
-    Direction, Expectation, Flow, FlowChange, Follow, Statistics, Tuple,
-};
+use penstock_conntrack::{Direction, Expectation, Flow, FlowChange, Follow, Statistics, Tuple};
 use penstock_nat::Range;
 use penstock_ruleset::Errno;
 use serde::{Deserialize, Serialize};

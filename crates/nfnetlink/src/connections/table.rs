@@ -80,11 +80,7 @@ fn class(table: &Conntrack, master: &Flow, class: u8) -> Result<Class, Errno> {
 ///
 /// # Errors
 /// Those of [`Connections::expect`].
-pub fn expect(
-    table: &mut Conntrack,
-    number: u32,
-    new: &NewExpected,
-) -> Result<Expectation, Errno> {
+pub fn expect(table: &mut Conntrack, number: u32, new: &NewExpected) -> Result<Expectation, Errno> {
     let master = flow(table, number).ok_or(Errno::Enoent)?;
     let class = class(table, &master, new.class)?;
     let expectation = Expectation {

@@ -216,24 +216,20 @@ pub(super) struct Rest {
 
 impl Rest {
     /// `family` is that of the addresses of [`CTA_EXPECT_NAT`].
-    pub(super) fn read(
-        given: &Attributes<'_>,
-        mask: &Tuple,
-        family: u8,
-    ) -> Result<Self, Failure> {
-    let flags = given.be32(CTA_EXPECT_FLAGS).unwrap_or(0) as u8 & !expect_flag::USERSPACE;
-    let function = given.get(CTA_EXPECT_FN).map(|name| name.text()).transpose()?;
-    if function.is_some_and(|name| name != FOLLOW_MASTER) {
-        return Err(Failure::einval());
-    }
-    let follow = given.get(CTA_EXPECT_NAT).map(|nest| read_nat(nest, family)).transpose()?;
-    // A source port counts with all of its bits or not at all.
-    let source_port = match mask.src_id {
-        0 => false,
-        u16::MAX => true,
-        _ => return Err(Errno::Eopnotsupp.into()),
-    };
-    Ok(Rest { source_mask: mask.src, source_port, flags, follow })
+    pub(super) fn read(given: &Attributes<'_>, mask: &Tuple, family: u8) -> Result<Self, Failure> {
+        let flags = given.be32(CTA_EXPECT_FLAGS).unwrap_or(0) as u8 & !expect_flag::USERSPACE;
+        let function = given.get(CTA_EXPECT_FN).map(|name| name.text()).transpose()?;
+        if function.is_some_and(|name| name != FOLLOW_MASTER) {
+            return Err(Failure::einval());
+        }
+        let follow = given.get(CTA_EXPECT_NAT).map(|nest| read_nat(nest, family)).transpose()?;
+        // A source port counts with all of its bits or not at all.
+        let source_port = match mask.src_id {
+            0 => false,
+            u16::MAX => true,
+            _ => return Err(Errno::Eopnotsupp.into()),
+        };
+        Ok(Rest { source_mask: mask.src, source_port, flags, follow })
     }
 
     /// The whole of it.

@@ -4,9 +4,7 @@
 
 use penstock_ruleset::Errno;
 
-use super::{
-    BRIDGE, Bind, PacketListeners, QueueConfig, QueueVerdict, QueuedPacket, VerdictLink,
-};
+use super::{BRIDGE, Bind, PacketListeners, QueueConfig, QueueVerdict, QueuedPacket, VerdictLink};
 use crate::ctnetlink::{VerdictChange, write_glued};
 use crate::message::{Attributes, Check, Failure, Message, NESTED, Policy, Writer, flags};
 use crate::uapi::packets::*;

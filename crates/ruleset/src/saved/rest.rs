@@ -217,7 +217,10 @@ impl Rest {
         }
         for (number, new) in &self.helpers {
             let taken = globals.helpers.iter().any(|helper| helper.number == *number);
-            if taken || !new.is_sound() || *number < Helpers::FIRST || !globals.set_helper(new.clone())
+            if taken
+                || !new.is_sound()
+                || *number < Helpers::FIRST
+                || !globals.set_helper(new.clone())
             {
                 return None;
             }

@@ -119,7 +119,7 @@ impl Transaction {
             u8::try_from(*l3proto).is_ok_and(|l3| l3 != 0 && helper.serves(l3, *l4proto))
         };
         if ct_helper::find(name, *l4proto).is_some_and(serves) {
-            return Err(refused(Errno::Eexist));
+            return Err(refused(Errno::Ebusy));
         }
         match self.globals().set_helper(new) {
             true => Ok(()),

@@ -52,8 +52,9 @@ impl OpenTable<'_> {
         configured?;
         if let ObjectValue::CtHelper { helper, l4proto, l3proto } = &mut value {
             let families = globals.helper_families(helper, *l4proto);
-            *l3proto = ct_helper::l3proto(self.table.family, families, *l3proto)
-                .map_err(|errno| Error::new(errno, Blame::Whole))?;
+            *l3proto =
+                ct_helper::l3proto(self.table.family, (helper, *l4proto), families, *l3proto)
+                    .map_err(|errno| Error::new(errno, Blame::Whole))?;
         }
         self.batch.changed = true;
         let handle = self.next_handle();

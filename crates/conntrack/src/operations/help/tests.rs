@@ -2,7 +2,9 @@
 
 //! Helpers on whole connections: their expectations and the translated text.
 
-use crate::{Conntrack, Direction, Helped, Hook, Settings, Surroundings, Verdict, helper_number, status};
+use crate::{
+    Conntrack, Direction, Helped, Hook, Settings, Surroundings, Verdict, helper_number, status,
+};
 use penstock_packet::{CtInfo, Packet};
 use penstock_testkit::build::*;
 use penstock_wire::{protocol, tcp};
