@@ -62,6 +62,8 @@ pub struct Fingerprint {
     pub genre: Box<str>,
     /// Which of them.
     pub version: Box<str>,
+    /// What else is known of it.
+    pub subtype: Box<str>,
 }
 
 /// All systems that are known, in the order in which they are tried.
@@ -109,6 +111,17 @@ impl Fingerprints {
     /// host order). One that no packet can match is left aside.
     pub fn push(&mut self, message: &[u8; MESSAGE_LEN]) {
         self.known.extend(from_message(message));
+    }
+
+    /// All systems whose fingerprints match this IPv4 packet, and how many hops away they are: how
+    /// much smaller the TTL is.
+    pub fn all(&self, packet: &[u8], ttl: u8) -> impl Iterator<Item = (&Fingerprint, i32)> {
+        let syn = Syn::new(packet);
+        self.known.iter().filter_map(move |f| {
+            let syn = syn.as_ref()?;
+            let found = f.dont_fragment == syn.dont_fragment && f.fits(syn, ttl);
+            found.then(|| (f, i32::from(f.ttl) - i32::from(syn.ttl)))
+        })
     }
 
     /// Whether there is a system of a genre, or of any, whose fingerprint matches this IPv4 packet
@@ -232,19 +245,20 @@ fn from_message(message: &[u8; MESSAGE_LEN]) -> Option<Fingerprint> {
         options: options.collect::<Option<_>>()?,
         genre: name(0).into(),
         version: name(1).into(),
+        subtype: name(2).into(),
     })
 }
 
 fn fingerprint(line: &str) -> Result<Fingerprint, &'static str> {
     // nfnl_osf(8) passes over blanks after a colon.
     let fields: Vec<&str> = line.split(':').map(str::trim_start).collect();
-    let &[window, ttl, df, size, options, genre, version, _subtype, _details] = &fields[..] else {
+    let &[window, ttl, df, size, options, genre, version, subtype, _details] = &fields[..] else {
         return Err("there are not 9 fields");
     };
     let genre = genre.strip_prefix(['*', '@']).unwrap_or(genre);
     let fits = |name: &str| name.len() <= NAME_MAX;
-    if genre.is_empty() || !fits(genre) || !fits(version) {
-        return Err("name and version have at most 31 bytes, the name at least one");
+    if genre.is_empty() || ![genre, version, subtype].into_iter().all(fits) {
+        return Err("names and versions have at most 31 bytes, the name at least one");
     }
     Ok(Fingerprint {
         window: parse_window(window).ok_or("not a window")?,
@@ -258,6 +272,7 @@ fn fingerprint(line: &str) -> Result<Fingerprint, &'static str> {
         options: parse_options(options)?,
         genre: genre.into(),
         version: version.into(),
+        subtype: subtype.into(),
     })
 }
 

@@ -206,6 +206,8 @@ fn systems() -> Scenario {
 -p tcp -m osf --genre Windows --ttl 2
 -p tcp -m osf ! --genre Linux --ttl 2
 -p tcp -m osf --genre Nowhere --ttl 2
+-p tcp -m osf --genre Nowhere --ttl 2 --log 0
+-p tcp -m osf --genre Linux --ttl 1 --log 1
 "]);
     with("systems", (rules, vec![]), 80, |rng| frames::frame(rng, false)).fingerprints()
 }

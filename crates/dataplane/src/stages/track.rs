@@ -9,7 +9,7 @@
 
 use penstock_conntrack::{Helped, Hook as TrackHook, Surroundings, Verdict};
 use penstock_packet::Packet;
-use penstock_program::expr::{LOG_IPOPT, LOG_MACDECODE, LOG_TCPOPT, LOG_TCPSEQ, LOG_UID, Log};
+use penstock_program::expr::Log;
 use penstock_program::{Context, Family, Hook};
 use penstock_wire::ethernet;
 
@@ -60,12 +60,8 @@ impl<S: Sink> Worker<'_, S> {
 
     /// Logs what connection tracking says of a packet that has come to a place.
     fn log_said(&mut self, context: Context, devices: (u32, u32), packet: &Packet) {
-        /// `LOGLEVEL_NOTICE` and `NF_LOG_DEFAULT_MASK`, as the kernel logs without a statement.
-        const NOTICE: u32 = 5;
-        const ALL: u32 = LOG_TCPSEQ | LOG_TCPOPT | LOG_IPOPT | LOG_UID | LOG_MACDECODE;
         for complaint in self.state.conntrack.take_complaints().into_iter().flatten() {
-            let prefix = Some(format!("{complaint} ").into());
-            let log = Log { prefix, level: Some(NOTICE), flags: Some(ALL), ..Log::default() };
+            let log = Log::by_default(format!("{complaint} ").into());
             let place = Place { family: context.family, table: "", chain: "", rule: None };
             let (input, output) = (self.net.link(devices.0), self.net.link(devices.1));
             let ports = self.bridge_ports(packet);

@@ -58,6 +58,12 @@ pub enum BpfAncillary {
     Mark,
     /// Number of the worker.
     Worker,
+    /// Its VLAN tag, where the link header has none: priority and number.
+    VlanTag,
+    /// Whether it has such a tag.
+    HasVlanTag,
+    /// The protocol of such a tag, host order; 0 for none.
+    VlanProtocol,
     /// A random number.
     Random,
 }
@@ -397,7 +403,10 @@ fn from_header(size: u8, k: u32) -> Result<BpfStep, &'static str> {
         20 => BpfAncillary::Mark,
         28 => BpfAncillary::DeviceType,
         36 => BpfAncillary::Worker,
+        44 => BpfAncillary::VlanTag,
+        48 => BpfAncillary::HasVlanTag,
         56 => BpfAncillary::Random,
+        60 => BpfAncillary::VlanProtocol,
         _ => return Err("its program asks for something that is not known of packets"),
     }))
 }

@@ -18,6 +18,15 @@ use crate::osf::Fingerprints;
 use crate::state::dynamic::{DynamicSet, Statements};
 use crate::state::{RecentAction, State};
 
+/// Which of the systems that a SYN may come from are recorded (`XT_OSF_LOGLEVEL_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemLog {
+    /// All.
+    All,
+    /// The first one.
+    First,
+}
+
 /// Part of a match or target of x_tables. Numbers are in host order.
 #[derive(Clone, Debug)]
 pub enum Extension {
@@ -59,6 +68,8 @@ pub enum Extension {
         ttl: u8,
         /// Fingerprints that programs have added.
         added: Arc<Fingerprints>,
+        /// Any known system is right, and is recorded.
+        log: Option<SystemLog>,
     },
     /// A TCP option is there.
     TcpOption {

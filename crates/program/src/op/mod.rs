@@ -13,7 +13,7 @@ pub use bpf::{BpfAncillary, BpfPacket, BpfProgram};
 pub use extension::{
     ChunkFlags, ChunkRule, ChunksWanted, Cluster, ConnectionsOf, Extension, GroupRule, HashMark,
     IpSetMatch, IpSetTarget, IpsecElement, IpsecPolicy, Physdev, PortName, PrefixChange, RateRule,
-    RecentRule, Search, SegmentSize, Times, TtlChange, WordStep, WordTest, Words,
+    RecentRule, Search, SegmentSize, SystemLog, Times, TtlChange, WordStep, WordTest, Words,
 };
 pub use info::{Effect, Info, Parts, TRANSPORT_PRECHECKED, sees_fragments};
 pub use ipv6::{

@@ -5,6 +5,8 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
+use crate::expr::{LOG_IPOPT, LOG_MACDECODE, LOG_TCPOPT, LOG_TCPSEQ, LOG_UID};
+
 /// What is absent is `None`; `level` and `group` exclude each other.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 pub struct Log {
@@ -20,4 +22,14 @@ pub struct Log {
     pub level: Option<u32>,
     /// `NFTA_LOG_FLAGS`: [`crate::expr::LOG_TCPSEQ`] and its like.
     pub flags: Option<u32>,
+}
+
+impl Log {
+    /// As the kernel logs what no statement asks for (`nf_log_packet()` without `nf_loginfo`).
+    pub fn by_default(prefix: Arc<str>) -> Self {
+        /// `LOGLEVEL_NOTICE` and `NF_LOG_DEFAULT_MASK`
+        const NOTICE: u32 = 5;
+        const ALL: u32 = LOG_TCPSEQ | LOG_TCPOPT | LOG_IPOPT | LOG_UID | LOG_MACDECODE;
+        Log { prefix: Some(prefix), level: Some(NOTICE), flags: Some(ALL), ..Log::default() }
+    }
 }

@@ -49,9 +49,10 @@ pub(super) fn run<E: Env>(extension: &Extension, packet: &mut Packet, env: &mut 
         Extension::TransportHeader { len, drops_overlap } => {
             transport_header(*len, *drops_overlap, packet)
         }
-        Extension::System { genre, ttl, added } => {
-            Step::unless(!outside::is_system(genre, *ttl, added, packet, env))
-        }
+        Extension::System { genre, ttl, added, log } => Step::unless(!match log {
+            Some(log) => outside::record_system(*log, *ttl, added, packet, env),
+            None => outside::is_system(genre, *ttl, added, packet, env),
+        }),
         Extension::TcpOption { kind, inverted } => tcp::option(*kind, *inverted, packet),
         Extension::TcpMss { range, inverted } => tcp::segment_size(*range, *inverted, packet),
         Extension::SctpChunks(rule) => sctp::chunks(rule, packet),

@@ -3,7 +3,7 @@
 //! Programs, ports of bridges, clusters, IPsec and answers to ARP requests
 //! (`net/netfilter/xt_bpf.c`, `xt_physdev.c`, `xt_cluster.c`, `xt_policy.c`, `net/bridge/netfilter/ebt_arpreply.c`).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use penstock_packet::{Packet, PacketType};
 use penstock_wire::{ethernet, protocol};
@@ -11,11 +11,12 @@ use penstock_wire::{ethernet, protocol};
 use super::super::{jhash, reciprocal_scale};
 use super::Step;
 use crate::env::IpsecState;
+use crate::expr::Log;
 use crate::op::{
     BpfAncillary, BpfPacket, BpfProgram, Cluster, IpsecElement, IpsecPolicy, Masked, Physdev,
-    PortName,
+    PortName, SystemLog,
 };
-use crate::osf::Fingerprints;
+use crate::osf::{Fingerprint, Fingerprints};
 use crate::{Env, Hook};
 
 /// A packet as programs see it.
@@ -50,6 +51,9 @@ impl<E: Env> BpfPacket for Seen<'_, E> {
             BpfAncillary::DeviceType => self.env.interface(device)?.arphrd.into(),
             BpfAncillary::Mark => meta.mark,
             BpfAncillary::Worker => self.env.worker().get() as u32,
+            BpfAncillary::VlanTag => meta.vlan.map_or(0, |tag| tag.tci.into()),
+            BpfAncillary::HasVlanTag => meta.vlan.is_some().into(),
+            BpfAncillary::VlanProtocol => meta.vlan.map_or(0, |tag| tag.protocol.into()),
             BpfAncillary::Random => self.env.random(),
         })
     }
@@ -68,12 +72,64 @@ pub(super) fn is_system<E: Env>(
     packet: &Packet,
     env: &E,
 ) -> bool {
-    const SYN: u8 = 2;
-    let header = packet.transport_bytes().and_then(|tcp| tcp.first_chunk::<20>());
     let network = packet.network();
-    header.is_some_and(|header| header[13] & SYN != 0)
+    has_syn(packet)
         && (env.fingerprints().is_some_and(|known| known.has(network, ttl, genre))
             || added.has(network, ttl, genre))
+}
+
+fn has_syn(packet: &Packet) -> bool {
+    const SYN: u8 = 2;
+    let header = packet.transport_bytes().and_then(|tcp| tcp.first_chunk::<20>());
+    header.is_some_and(|header| header[13] & SYN != 0)
+}
+
+/// Records which systems a TCP SYN may come from; `false` if none is known (`nf_osf_match()` with
+/// `NF_OSF_LOG`). The kernel asks for no genre then.
+#[cold]
+pub(super) fn record_system<E: Env>(
+    log: SystemLog,
+    ttl: u8,
+    added: &Fingerprints,
+    packet: &Packet,
+    env: &mut E,
+) -> bool {
+    if !has_syn(packet) {
+        return false;
+    }
+    let network = packet.network();
+    let ports = packet.transport_bytes().and_then(|tcp| tcp.first_chunk::<4>());
+    let addresses = network.get(12..20).and_then(|both| both.first_chunk::<8>());
+    let (Some(&[s1, s2, d1, d2]), Some(addresses)) = (ports, addresses) else { return false };
+    let address = |at: usize| {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|i| addresses[at + i]);
+        Ipv4Addr::new(a, b, c, d)
+    };
+    let way = format!(
+        "{}:{} -> {}:{}",
+        address(0),
+        u16::from_be_bytes([s1, s2]),
+        address(4),
+        u16::from_be_bytes([d1, d2])
+    );
+    let most = match log {
+        SystemLog::All => usize::MAX,
+        SystemLog::First => 1,
+    };
+    let described = |(f, hops): (&Fingerprint, i32)| {
+        format!("{} [{}:{}] : {way} hops={hops}\n", f.genre, f.version, f.subtype)
+    };
+    let built_in = env.fingerprints().into_iter().flat_map(|known| known.all(network, ttl));
+    let known = built_in.chain(added.all(network, ttl));
+    let mut lines: Vec<String> = known.take(most).map(described).collect();
+    let is_known = !lines.is_empty();
+    if !is_known {
+        lines.push(format!("Remote OS is not known: {way}\n"));
+    }
+    for line in lines {
+        env.log(packet, &Log::by_default(line.into()));
+    }
+    is_known
 }
 
 /// `physdev_mt()`: whether a packet is bridged as rules ask it.

@@ -33,6 +33,8 @@ impl Place<'_> {
 }
 
 const TCP: u16 = 6;
+const UDP: u16 = 17;
+const L2TP: u16 = 115;
 
 fn refuse_if(refused: bool, errno: Errno) -> Result<(), Errno> {
     if refused { Err(errno) } else { Ok(()) }
@@ -107,6 +109,7 @@ impl Xt {
             }
             "rateest" => !remembered::compares_rates(info),
             "srh" => info.u16(if self.rev == 0 { 6 } else { 104 }) & !0x3fff != 0,
+            "l2tp" => l2tp(place, info),
             "policy" => {
                 let [flags, len] = info.u16s(304);
                 flags & 3 == 0
@@ -213,4 +216,25 @@ fn bridge_match(name: &str, info: CStruct<'_>) -> Result<(), Errno> {
     let wrong = asked & PORTS != 0 && !(certain && WITH_PORTS.contains(&number))
         || asked & ICMP != 0 && !(certain && number == icmp);
     refuse_if(wrong, Errno::Einval)
+}
+
+/// Whether `struct xt_l2tp_info` is malformed, or asks for what packets of the rule's protocol do not
+/// have (`l2tp_mt_check4()`).
+fn l2tp(place: &Place<'_>, info: CStruct<'_>) -> bool {
+    let (flags, version) = (info.u8(10), info.u8(8));
+    let [tunnel, session, asks_version, asks_kind] = [1, 2, 4, 8].map(|bit| flags & bit != 0);
+    let control = asks_kind && info.u8(9) == 0;
+    let wide = |asked: bool, at: usize| asked && info.u32(at) > 0xffff;
+    let mixed = match (asks_version, version) {
+        (false, _) => false,
+        (true, 2) => wide(tunnel, 0) || wide(session, 4),
+        (true, 3) => tunnel && session,
+        (true, _) => true,
+    };
+    let protocol = place.protocol.map_or(0, |(number, _)| number);
+    flags & !15 != 0
+        || !(tunnel || session || control)
+        || mixed
+        || !matches!(protocol, UDP | L2TP)
+        || protocol == L2TP && version == 2
 }

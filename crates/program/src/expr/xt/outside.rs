@@ -5,7 +5,9 @@
 
 use super::part::{Part, own};
 use super::{Given, Lowering};
-use crate::op::{BpfProgram, Cluster, Extension, HashMark, IpsecElement, IpsecPolicy, Masked};
+use crate::op::{
+    BpfProgram, Cluster, Extension, HashMark, IpsecElement, IpsecPolicy, Masked, SystemLog,
+};
 
 /// `struct xt_bpf_info` and `_v1`
 pub fn bpf(given: &Given<'_>) -> Lowering {
@@ -78,12 +80,14 @@ pub fn osf(given: &Given<'_>) -> Lowering {
     const LOG: u32 = 1 << 2;
     let info = given.info;
     let flags = info.u32(36);
-    if flags & LOG != 0 {
-        return Err("it records nothing");
-    }
+    const FIRST: u32 = 1;
+    let log = (flags & LOG != 0).then(|| match info.u32(40) {
+        FIRST => SystemLog::First,
+        _ => SystemLog::All,
+    });
     let genre = info.text(0, 32).ok_or("its genre is no UTF-8")?;
     let ttl = if flags & TTL != 0 { info.u32(44).min(2) as u8 } else { 0 };
-    Ok(vec![Part::System(genre.into(), ttl)])
+    Ok(vec![Part::System(genre.into(), ttl, log)])
 }
 
 /// `struct xt_policy_info`

@@ -18,7 +18,7 @@ use crate::linked::NewConnection;
 use crate::linked::{LinkedData, LinkedValue};
 use crate::linking::{LinkReason, Linking, NO_STATE};
 use crate::needs::Needs;
-use crate::op::{Extension, LinkedNat, Load, Op};
+use crate::op::{Extension, LinkedNat, Load, Op, SystemLog};
 use crate::operand::{CmpOp, CtDir, CtKey, MetaKey, PayloadBase};
 use crate::{Data, Family, Register, State};
 
@@ -37,8 +37,8 @@ pub enum Part {
     Stateful(Box<Make>),
     /// Counts in the account of a name.
     Account(Arc<str>),
-    /// Asks for the sender's system: genre, and the condition on the TTL.
-    System(Arc<str>, u8),
+    /// Asks for the sender's system: genre, the condition on the TTL, and what is recorded.
+    System(Arc<str>, u8, Option<SystemLog>),
     /// Gives a new connection what is here, and the timeout policy of a name.
     Template(NewConnection, Option<Arc<str>>),
     /// Nothing but that fragments are put together before.
@@ -71,7 +71,9 @@ impl fmt::Debug for Part {
             Part::Op(op) => op.fmt(f),
             Part::Stateful(_) => f.write_str("Stateful"),
             Part::Account(name) => f.debug_tuple("Account").field(name).finish(),
-            Part::System(genre, ttl) => f.debug_tuple("System").field(genre).field(ttl).finish(),
+            Part::System(genre, ttl, log) => {
+                f.debug_tuple("System").field(genre).field(ttl).field(log).finish()
+            }
             Part::Template(new, timeout) => {
                 f.debug_tuple("Template").field(new).field(timeout).finish()
             }
@@ -108,10 +110,11 @@ impl Part {
                 let unknown = || LinkReason::Unknown { what: "account", name: name.clone() };
                 Extension::Account(linking.names.account(name).ok_or_else(unknown)?)
             }
-            Part::System(genre, ttl) => Extension::System {
+            Part::System(genre, ttl, log) => Extension::System {
                 genre: (&**genre).into(),
                 ttl: *ttl,
                 added: linking.names.fingerprints(),
+                log: *log,
             },
             Part::Template(new, timeout) => {
                 let find = |name: &Arc<str>| {

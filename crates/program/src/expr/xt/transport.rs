@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Matches of transport headers (`net/netfilter/xt_tcpudp.c`, `xt_sctp.c`, `xt_multiport.c`,
-//! `xt_esp.c`, `xt_ipcomp.c`, `xt_dccp.c`, `xt_tcpmss.c`, `xt_ecn.c`,
+//! `xt_esp.c`, `xt_ipcomp.c`, `xt_dccp.c`, `xt_l2tp.c`, `xt_tcpmss.c`, `xt_ecn.c`,
 //! `net/ipv4/netfilter/ip_tables.c`, `ipt_ah.c`).
 //!
 //! That a packet is of the protocol is another expression of the rule, without which the kernel
 //! refuses it.
 
 use super::part::{
-    Part, compare, equal, in_ranges, mask, network, own, range16, range32, transport,
+    Part, compare, equal, in_ranges, mask, meta, network, never, own, range16, range32, transport,
 };
 use super::{Given, Lowering};
 use crate::Family;
 use crate::c_struct::CStruct;
-use crate::op::{ChunkFlags, ChunkRule, ChunksWanted, Extension};
-use crate::operand::CmpOp;
+use crate::op::{ChunkFlags, ChunkRule, ChunksWanted, Extension, WordStep, WordTest, Words};
+use crate::operand::{CmpOp, MetaKey};
 
 /// A header of `len` bytes.
 fn header(len: u8) -> Part {
@@ -103,6 +103,84 @@ pub fn dccp(given: &Given<'_>) -> Lowering {
         parts.push(own(Extension::DccpOption { kind, inverted }));
     }
     Ok(parts)
+}
+
+/// `struct xt_l2tp_info`: L2TP over UDP, of version 2 (RFC 2661) or 3 (RFC 3931), and version 3 over
+/// IP. Tunnels are compared where control messages, and all of version 2, name one; sessions where
+/// data does.
+pub fn l2tp(given: &Given<'_>) -> Lowering {
+    const CONTROL: u8 = 0;
+    const DATA: u8 = 1;
+    const UDP: u8 = 17;
+    const L2TP: u8 = 115;
+    const ANY: Option<u8> = None;
+    let info = given.info;
+    let asked = |bit: u8| info.u8(10) & bit != 0;
+    let tunnel = asked(1).then(|| info.u32(0));
+    let session = asked(2).then(|| info.u32(4));
+    let version = asked(4).then(|| info.u8(8));
+    let kind = asked(8).then(|| info.u8(9));
+    let of_protocol = |number: u8| match given.family {
+        Family::Ip => [network(9, 1), equal(&[number], false)],
+        _ => [meta(MetaKey::L4Proto), equal(&[number], false)],
+    };
+    let mut of = Vec::new();
+    for each in [CONTROL, DATA].into_iter().filter(|each| kind == ANY || kind == Some(*each)) {
+        let first = if each == CONTROL { 0x80 } else { 0 };
+        if version == ANY || version == Some(3) {
+            let number = if each == CONTROL { tunnel } else { session };
+            let mut over_udp = Vec::from(of_protocol(UDP));
+            over_udp.extend([transport(8, 2), mask(&[0x80, 0x0f]), equal(&[first, 3], false)]);
+            over_udp.push(transport(12, 4));
+            over_udp.extend(number.map(|number| equal(&number.to_be_bytes(), false)));
+            // Where a session's number would be, control messages have 0, and their tunnel's later.
+            let mut over_ip = Vec::from(of_protocol(L2TP));
+            match (each, number) {
+                (CONTROL, number) => {
+                    over_ip.push(after_header(given.family, 0, [0, 0]));
+                    over_ip.push(after_header(
+                        given.family,
+                        8,
+                        number.map_or([0, u32::MAX], |n| [n; 2]),
+                    ));
+                }
+                (_, Some(0)) => over_ip.push(never()),
+                (_, number) => over_ip.push(after_header(
+                    given.family,
+                    0,
+                    number.map_or([1, u32::MAX], |n| [n; 2]),
+                )),
+            }
+            of.extend([over_udp, over_ip]);
+        }
+        let session = session.filter(|_| each == DATA);
+        let fits = |number: Option<u32>| number.is_none_or(|number| number <= 0xffff);
+        if (version == ANY || version == Some(2)) && fits(tunnel) && fits(session) {
+            let half = |number: Option<u32>| number.map_or(0u32, |_| 0xffff);
+            let bits = half(tunnel) << 16 | half(session);
+            let wanted = tunnel.unwrap_or(0) << 16 | session.unwrap_or(0);
+            for (length, at) in [(0, 10), (0x40, 12)] {
+                let mut list = Vec::from(of_protocol(UDP));
+                let start = [first | length, 2];
+                list.extend([transport(8, 2), mask(&[0xc0, 0x0f]), equal(&start, false)]);
+                list.extend([transport(at, 4), mask(&bits.to_be_bytes())]);
+                list.push(equal(&wanted.to_be_bytes(), false));
+                of.push(list);
+            }
+        }
+    }
+    Ok(vec![Part::AnyOf { of, inverted: false }])
+}
+
+/// Passes if the word so many bytes after the IP header is in a range. Of IPv4 later fragments have
+/// one, too.
+fn after_header(family: Family, at: u32, range: [u32; 2]) -> Part {
+    if family == Family::Ip {
+        let to_header = [WordStep::ShiftRight(22), WordStep::And(0x3c), WordStep::At(at)];
+        let test = WordTest { position: 0, steps: to_header.into(), ranges: [range].into() };
+        return own(Extension::U32(Words { tests: [test].into(), inverted: false }));
+    }
+    Part::AnyOf { of: vec![vec![transport(at, 4), range32(range, false)]], inverted: false }
 }
 
 /// Which chunks `struct xt_sctp_info` asks for.
