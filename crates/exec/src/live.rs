@@ -62,8 +62,9 @@ impl LiveService {
     fn connection(&mut self, before: &mut Vec<Datagram>) -> io::Result<&mut Connection> {
         if let Some(connection) = &mut self.connection {
             // What was said comes first; a dataplane that has gone says nothing more.
-            for _ in 0..AT_ONCE {
-                if !connection.has_said() {
+            for heard in 0.. {
+                // What was received already nothing tells of later.
+                if !connection.has_received() && (heard >= AT_ONCE || !connection.has_said()) {
                     break;
                 }
                 match connection.hear() {
@@ -243,12 +244,15 @@ impl Service for LiveService {
             datagram: request.datagram.to_vec(),
         };
         let mut told = std::mem::take(&mut self.untold);
-        let answered = match self.connection(&mut told) {
-            Ok(connection)
-                if connection.longest() >= request.datagram.len()
-                    && only_decides(request.datagram) =>
-            {
-                connection.send(asked).map(|()| Vec::new()).map_err(|_| Errno::Eio)
+        let decides = only_decides(request.datagram);
+        // What the dataplane says meanwhile is heard later: there are verdicts for each packet.
+        let connection = match self.connection.is_some() && decides {
+            true => self.connection.as_mut().ok_or_else(|| io::ErrorKind::NotConnected.into()),
+            false => self.connection(&mut told),
+        };
+        let answered = match connection {
+            Ok(connection) if connection.longest() >= request.datagram.len() && decides => {
+                connection.hold(asked).map(|()| Vec::new()).map_err(|_| Errno::Eio)
             }
             Ok(connection) if connection.longest() < request.datagram.len() => Err(Errno::Eperm),
             Ok(connection) => connection.ask(asked).map_err(|_| Errno::Eio),
@@ -286,6 +290,15 @@ impl Service for LiveService {
     fn end(&mut self) {
         let left: Vec<_> = self.sockets.keys().copied().collect();
         left.into_iter().for_each(|socket| drop(self.close(socket)));
+    }
+
+    fn settle(&mut self) {
+        let sent = self.connection.as_mut().map_or(Ok(()), Connection::send_held);
+        if sent.is_err() {
+            let mut told = std::mem::take(&mut self.untold);
+            self.broken(&mut told);
+            self.untold = told;
+        }
     }
 
     fn take_direct(&mut self) -> Vec<(SocketId, Vec<u8>)> {

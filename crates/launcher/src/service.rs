@@ -108,6 +108,9 @@ pub trait Service: Send {
     /// No program is left: nothing else is called after this.
     fn end(&mut self) {}
 
+    /// Programs have sent no more for the moment: what a request has left for later is done.
+    fn settle(&mut self) {}
+
     /// Takes datagrams for single sockets, which no request of theirs is answered by. Comes after
     /// [`Service::look`] and [`Service::receive`]. An empty one says that the socket has missed some:
     /// its next receive returns `ENOBUFS`.

@@ -619,6 +619,15 @@ impl Sockets {
         Ok(())
     }
 
+    /// Has all services do what requests have left for later.
+    pub(crate) fn settle(&mut self) {
+        for space in self.spaces.keys().copied().collect::<Vec<_>>() {
+            if let Some(service) = self.service(space) {
+                service.settle();
+            }
+        }
+    }
+
     /// Has the service of a network namespace look for something to tell.
     pub(crate) fn look(&mut self, space: u64) {
         let there = self.sockets.values().filter(|socket| socket.space == space);

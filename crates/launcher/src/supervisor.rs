@@ -135,6 +135,7 @@ impl Shared {
                     // No thread has the filter now.
                     return self.end(watch);
                 }
+                self.context.sockets().settle();
                 self.resume(&mut scratch);
                 if !self.is_turn(turn) {
                     return;

@@ -17,6 +17,7 @@ use super::address;
 use super::connection::is_there;
 use super::peer::Peer;
 use super::protocol::{LONGEST, Message, read, write};
+use super::read_ahead::ReadAhead;
 use super::{CaptureCall, Captured};
 use crate::{err, errln, out};
 
@@ -124,6 +125,14 @@ impl StandardInput {
         };
         self.waits = false;
         Some(line)
+    }
+}
+
+/// An answer that is cut off is an error.
+fn cut_off(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), "the answer is cut off"),
+        _ => error,
     }
 }
 
@@ -272,16 +281,24 @@ impl Client {
 
     /// What is answered next. An answer that is cut off is an error.
     fn hear(&mut self) -> io::Result<Message> {
-        read(&mut self.stream, LONGEST).map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof => io::Error::new(e.kind(), "the answer is cut off"),
-            _ => e,
-        })
+        read(&mut self.stream, LONGEST).map_err(cut_off)
     }
 
-    /// What is said next, within a time.
-    pub(super) fn hear_within(&mut self, time: Duration) -> io::Result<Message> {
-        self.stream.set_read_timeout(Some(time))?;
-        self.hear()
+    /// What is said next, within a time; what is received with it is kept.
+    pub(super) fn hear_within(
+        &mut self,
+        ahead: &mut ReadAhead,
+        time: Duration,
+    ) -> io::Result<Message> {
+        if !ahead.has_some() {
+            self.stream.set_read_timeout(Some(time))?;
+        }
+        read(&mut ahead.over(&mut self.stream), LONGEST).map_err(cut_off)
+    }
+
+    /// Says what was written before.
+    pub(super) fn say_written(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
     }
 
     /// Whether something is said, or the connection is closed.

@@ -13,6 +13,7 @@ use penstock_lang::source::Files;
 
 use super::budget::{Budget, Exceeded};
 use super::protocol::{Message, read, write};
+use super::read_ahead::ReadAhead;
 
 /// A connection.
 pub(crate) struct Client {
@@ -21,6 +22,8 @@ pub(crate) struct Client {
     limit: usize,
     /// What it may be told, if that is bounded.
     budget: RefCell<Option<Budget>>,
+    /// What was received with what was heard; `None` if no more is received than that.
+    ahead: RefCell<Option<ReadAhead>>,
 }
 
 /// Bytes of a text that are sent at once: a slow reader holds no more of it.
@@ -77,7 +80,19 @@ impl AsFd for Client {
 impl Client {
     /// A client; its messages have at most so many bytes.
     pub(crate) fn new(stream: UnixStream, limit: usize) -> io::Result<Self> {
-        Ok(Client { stream: RefCell::new(stream), limit, budget: RefCell::default() })
+        let (budget, ahead) = Default::default();
+        Ok(Client { stream: RefCell::new(stream), limit, budget, ahead })
+    }
+
+    /// Has messages received together from now on. No other process hears the rest of the connection
+    /// then.
+    pub(crate) fn read_ahead(&self) {
+        self.ahead.borrow_mut().get_or_insert_default();
+    }
+
+    /// Whether there is something to hear that was received already.
+    pub(crate) fn has_received(&self) -> bool {
+        self.ahead.borrow().as_ref().is_some_and(ReadAhead::has_some)
     }
 
     /// Everything sent from now on is charged to the budget; `None` ends it.
@@ -92,11 +107,19 @@ impl Client {
 
     /// A message, all of which has to come in that time.
     pub(crate) fn hear(&self, time: Duration) -> io::Result<Message> {
-        read(&mut Until(&self.stream.borrow(), Instant::now() + time), self.limit)
+        let stream = self.stream.borrow();
+        let mut until = Until(&stream, Instant::now() + time);
+        match &mut *self.ahead.borrow_mut() {
+            Some(ahead) => read(&mut ahead.over(until), self.limit),
+            None => read(&mut until, self.limit),
+        }
     }
 
     /// Whether a message begins within that time. An error if the client has gone.
     pub(crate) fn has_said(&self, time: Duration) -> io::Result<bool> {
+        if self.has_received() {
+            return Ok(true);
+        }
         let mut poll =
             libc::pollfd { fd: self.stream.borrow().as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, which lives through the call.
@@ -164,8 +187,11 @@ impl Client {
         io::Write::write_all(&mut Until(&self.stream.borrow(), until), encoded)
     }
 
-    /// An error if the client has closed the connection.
+    /// An error if the client has closed the connection, and said no more before.
     pub(crate) fn is_there(&self) -> io::Result<()> {
+        if self.has_received() {
+            return Ok(());
+        }
         is_there(&self.stream.borrow())
     }
 

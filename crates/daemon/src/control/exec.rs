@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::client::Client;
 use super::netfilter::{AROUND, Datagram, Request};
-use super::protocol::{LONGEST, Message};
+use super::protocol::{LONGEST, Message, write};
+use super::read_ahead::ReadAhead;
 use super::{PATIENCE, SHORT};
 
 /// How long an answer may take: as long as a batch, which has its own limit, and those before it.
@@ -20,7 +21,14 @@ pub struct Connection {
     client: Client,
     /// Bytes of the longest datagram that the dataplane takes.
     longest: usize,
+    /// What the dataplane has said, and was received with what was heard.
+    ahead: ReadAhead,
+    /// What it is yet to be told.
+    held: Vec<u8>,
 }
+
+/// Bytes that are held at most.
+const HELD: usize = 64 << 10;
 
 impl Connection {
     /// Connects to the dataplane of this network namespace, or of another one. `None` if there is
@@ -32,7 +40,8 @@ impl Connection {
         let Some((mut client, all)) = Client::connect_in(namespace)? else { return Ok(None) };
         client.say(&Message::Netfilter)?;
         let longest = if all { LONGEST } else { SHORT };
-        Ok(Some(Connection { client, longest: longest - AROUND }))
+        let (ahead, held) = Default::default();
+        Ok(Some(Connection { client, longest: longest - AROUND, ahead, held }))
     }
 
     /// Bytes of the longest datagram that a request may have.
@@ -42,7 +51,12 @@ impl Connection {
 
     /// Whether the dataplane has said something that [`Connection::hear`] gives, or is gone.
     pub fn has_said(&self) -> bool {
-        self.client.has_said()
+        self.ahead.has_some() || self.client.has_said()
+    }
+
+    /// Whether something is to be heard that no descriptor tells of.
+    pub fn has_received(&self) -> bool {
+        self.ahead.has_some()
     }
 
     /// What the dataplane says next without a request.
@@ -50,7 +64,7 @@ impl Connection {
     /// # Errors
     /// The connection is broken.
     pub fn hear(&mut self) -> io::Result<Vec<Datagram>> {
-        match self.client.hear_within(PATIENCE)? {
+        match self.client.hear_within(&mut self.ahead, PATIENCE)? {
             Message::Datagrams(datagrams) => Ok(datagrams),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }
@@ -62,16 +76,37 @@ impl Connection {
     /// # Errors
     /// The connection is broken.
     pub fn listen(&mut self, groups: u32) -> io::Result<Vec<Datagram>> {
-        self.client.say(&Message::Listen(groups))?;
+        self.say(&Message::Listen(groups))?;
         self.answer()
     }
 
-    /// Has a request carried out. What answers it comes later, for the port id of its socket.
+    /// Has a request carried out that is sent with others by [`Connection::send_held`]. What answers
+    /// it comes later, for the port id of its socket.
     ///
     /// # Errors
     /// The connection is broken.
-    pub fn send(&mut self, request: Request) -> io::Result<()> {
-        self.client.say(&Message::Send(request))
+    pub fn hold(&mut self, request: Request) -> io::Result<()> {
+        write(&mut self.held, &Message::Send(request))?;
+        if self.held.len() < HELD { Ok(()) } else { self.send_held() }
+    }
+
+    /// Sends requests that are held.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub fn send_held(&mut self) -> io::Result<()> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let said = self.client.say_written(&self.held);
+        self.held.clear();
+        said
+    }
+
+    /// Says something, after what is held.
+    fn say(&mut self, message: &Message) -> io::Result<()> {
+        self.send_held()?;
+        self.client.say(message)
     }
 
     /// Says that a socket is closed, which had this port id. Gives notifications that came before.
@@ -79,7 +114,7 @@ impl Connection {
     /// # Errors
     /// The connection is broken.
     pub fn closed(&mut self, port: u32) -> io::Result<Vec<Datagram>> {
-        self.client.say(&Message::Closed(port))?;
+        self.say(&Message::Closed(port))?;
         self.answer()
     }
 
@@ -88,14 +123,14 @@ impl Connection {
     /// # Errors
     /// The connection is broken: whether the request was carried out is not known.
     pub fn ask(&mut self, request: Request) -> io::Result<Vec<Datagram>> {
-        self.client.say(&Message::Request(request))?;
+        self.say(&Message::Request(request))?;
         self.answer()
     }
 
     fn answer(&mut self) -> io::Result<Vec<Datagram>> {
         let mut all = Vec::new();
         loop {
-            match self.client.hear_within(ANSWER)? {
+            match self.client.hear_within(&mut self.ahead, ANSWER)? {
                 Message::Datagrams(mut datagrams) => all.append(&mut datagrams),
                 Message::Exit(0) => return Ok(all),
                 Message::Err(sentence) => return Err(io::Error::other(sentence)),

@@ -31,6 +31,7 @@ pub mod exec;
 pub mod netfilter;
 mod peer;
 pub mod protocol;
+mod read_ahead;
 mod table_call;
 
 use std::time::Duration;

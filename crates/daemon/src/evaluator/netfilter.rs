@@ -49,6 +49,7 @@ const RUNS: usize = 8;
 impl Child<'_> {
     /// Answers requests until the client goes, and its sockets with it.
     pub(super) fn netfilter(&mut self) -> io::Result<()> {
+        self.client.read_ahead();
         let mut ports = BTreeSet::new();
         let ended = self.serve_sockets(&mut ports);
         for port in ports {
@@ -69,7 +70,8 @@ impl Child<'_> {
                 self.say_datagrams(all(told))?;
                 continue;
             }
-            let next = if said.is_some() { Next::Client } else { self.wait()? };
+            let heard = said.is_some() || self.client.has_received();
+            let next = if heard { Next::Client } else { self.wait()? };
             match next {
                 Next::Room => {
                     let some = self.kept.borrow_mut().take(AT_A_TIME);

@@ -47,6 +47,9 @@ impl Child<'_> {
 
     /// Whether the client has said something, and is there.
     fn has_more(&self) -> bool {
+        if self.client.has_received() {
+            return true;
+        }
         let fd = self.client.as_fd().as_raw_fd();
         let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         // SAFETY: one structure, which lives through the call.
