@@ -71,6 +71,7 @@ targets! {
     nf_tables
     connections
     ip_sets
+    globals
     packets
     maps
     bpf
