@@ -12,7 +12,7 @@
 # make release        the release binary, reproducible: see docs/release.md
 # make release-check  build it twice, in two places, and compare
 # make install        the program, manual pages, completions, unit and examples, below DESTDIR and PREFIX (/usr/local)
-# make deb            Debian packages penstock and libpenstock-dev: target/deb
+# make deb            Debian packages penstock, penstock-libnftables and libpenstock-dev: target/deb
 # make package-check  try them in a fresh Debian (root; lintian, mmdebstrap)
 # make static         a program for musl that needs no library: target/static/penstock
 # make dist           all of these and the sources, with checksums: target/dist
@@ -103,7 +103,7 @@ static:
 	@scripts/setup run
 	scripts/static
 
-deb: release library
+deb: release library libnftables
 	scripts/deb
 
 package-check:
