@@ -108,6 +108,60 @@ fn programs_are_helpers_of_connections() {
     assert_eq!(include_str!("helper.txt"), said);
 }
 
+/// Has a helper for SSDP, which the kernel and the packet path do not have.
+const CONNTRACKD: &str = "
+General {
+    HashSize 1024
+    HashLimit 8192
+    LogFile DIRECTORY/conntrackd.log
+    Syslog off
+    LockFile DIRECTORY/conntrackd.lock
+    UNIX {
+        Path DIRECTORY/conntrackd.ctl
+    }
+    Systemd off
+}
+Helper {
+    Type ssdp inet udp {
+        QueueNum 3
+        QueueLen 1024
+        Policy ssdp {
+            ExpectMax 8
+            ExpectTimeout 300
+        }
+    }
+}
+";
+
+/// Its verdicts give connections back as they were told, with all that they have.
+#[test]
+fn conntrackd_helps_connections() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("python3") || !net.has("conntrackd") || !net.has("nfct") {
+        return;
+    }
+    let configuration = CONNTRACKD.replace("DIRECTORY", &net.directory.display().to_string());
+    let configuration = file(&net, "conntrackd.conf", &configuration);
+    let one_way = file(&net, "one_way.py", ONE_WAY);
+    net.up("r0 r1");
+    net.ok(&net.r, "$PENSTOCK exec -- nfct helper add ssdp inet udp");
+    net.nft(
+        "table ip t { ct helper h { type \"ssdp\" protocol udp; l3proto ip; }; \
+         chain p { type filter hook prerouting priority 0; udp dport 1900 ct helper set \"h\"; }; }",
+    );
+    let daemon = format!("$PENSTOCK exec -- conntrackd -C {configuration}");
+    let _daemon = net.spawn_reading(&net.r, &daemon);
+    let list = "$PENSTOCK exec -- nfct helper list";
+    net.until("conntrackd is ready", |net| net.ok(&net.r, list).contains("enabled"));
+    net.spawn_in('a', &format!("python3 {one_way} 198.18.0.2 4000 198.18.1.2 1900 6000"));
+    net.spawn_in('b', &format!("python3 {one_way} 198.18.1.2 7000 198.18.0.2 6000 1900"));
+    let list = "$PENSTOCK exec -- conntrack -L -p udp --dport 1900";
+    net.until("it has accepted packets", |net| {
+        let listed = net.ok(&net.r, list);
+        listed.contains("helper=ssdp") && listed.contains("[UNREPLIED]")
+    });
+}
+
 #[test]
 fn programs_are_told_the_ports_of_packets_on_bridges_as_by_the_kernel() {
     let Some(mut net) = Net::new() else { return };

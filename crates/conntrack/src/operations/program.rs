@@ -76,7 +76,7 @@ impl Connection<'_> {
             original: *self.tuple(Direction::Original),
             reply: *self.tuple(Direction::Reply),
             status: self.status(),
-            left: self.remaining(),
+            left: self.life(),
             mark: self.mark(),
             labels: self.labels(),
             helper: self.helper().map(Into::into),

@@ -76,6 +76,13 @@ impl<'a> Connection<'a> {
         if e.has(status::CONFIRMED) { e.expires.saturating_sub(self.table.now) } else { 0 }
     }
 
+    /// How long it lives from now on, in nanoseconds, as programs see it: one that is not confirmed,
+    /// from when it is (`ctnetlink_dump_timeout()`).
+    pub(crate) fn life(&self) -> u64 {
+        let e = self.entry();
+        if e.has(status::CONFIRMED) { self.remaining() } else { e.expires }
+    }
+
     /// Packets and bytes of a direction, if accounting was on when it began.
     pub fn counters(&self, direction: Direction) -> Option<Counter> {
         self.table.counters(self.n).map(|c| c[direction as usize])
