@@ -114,7 +114,8 @@ pub use loader::Loader;
 pub use network::{Device, MAX_DEVICE_INDEX, Network, NetworkBuilder};
 pub use outcome::{Event, Fate, Outcome};
 pub use penstock_dataplane::{
-    Counters, DropReason, Engine, QueueAnswer, QueueVerdict, Queued as QueueReply, Settings,
+    Counters, DropReason, Engine, NewLink, QueueAnswer, QueueVerdict, Queued as QueueReply,
+    Settings,
 };
 pub use penstock_lang::budget::Limits;
 pub use penstock_lang::diag::{Message, Position, Severity};
