@@ -228,7 +228,7 @@ fn public_fields_are_stable() {
 /// Names that `src/lib.rs` exports. A new one is added here, and above with its types.
 const NAMES: &str = "Answer Captured Counted Counter Counters Dataplane DataplaneBuilder Delivered Device DropReason \
     Dropped Engine Error Event Family Fate Frame Limits Loader Logged MAX_DEVICE_INDEX MAX_FRAME Message Network \
-    NetworkBuilder Outcome Position QueueAnswer QueueId QueueReply QueueVerdict Queued RulePlace Rules Ruleset \
+    NetworkBuilder NewLink Outcome Position QueueAnswer QueueId QueueReply QueueVerdict Queued RulePlace Rules Ruleset \
     RulesetError Sent Session Settings Severity Sink Traced Unresolved finish_checksum";
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Packets that rules, or helpers, give to a listener, and what comes back of them (`net/netfilter/nf_queue.c`).
+//! Packets that rules, or helpers, give to a listener, and what comes back of them
+//! (`net/netfilter/nf_queue.c`).
 //!
 //! A held packet stays where it is in its hook list.
 //! [`Dataplane::verdict`](crate::Dataplane::verdict) lets it continue at the next stage, or ends
