@@ -3,9 +3,9 @@
 //! The subsystem cthelper (`net/netfilter/nfnetlink_cthelper.c`): helpers of connections that are
 //! programs, which read packets from a queue.
 
-use penstock_conntrack::HELPER_DATA_MAX;
+use penstock_conntrack::{CLASSES as CLASSES_MAX, HELPER_DATA_MAX};
 use penstock_ruleset::globals::{
-    GlobalChange, HELPER_CLASSES_MAX, HELPER_NAME_MAX, HelperKey, Named, NewHelper, NewHelperClass,
+    GlobalChange, HELPER_NAME_MAX, HelperKey, Named, NewHelper, NewHelperClass,
 };
 use penstock_ruleset::{Errno, Generation};
 
@@ -132,7 +132,7 @@ fn read_classes(
         return Err(Failure::einval());
     }
     match there {
-        None if number > HELPER_CLASSES_MAX => return Err(Errno::Eoverflow.into()),
+        None if number > CLASSES_MAX => return Err(Errno::Eoverflow.into()),
         Some(there) if number != there.len() => return Err(Errno::Ebusy.into()),
         _ => {}
     }

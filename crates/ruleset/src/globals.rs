@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use penstock_conntrack::{Class, HELPER_DATA_MAX, Helpers};
+use penstock_conntrack::{CLASSES, Class, HELPER_DATA_MAX, Helpers};
 use penstock_program::image::CtObject;
 use penstock_program::osf::{self, Fingerprints};
 use penstock_program::state::{AccountQuota, AccountState, Counted};
@@ -67,7 +67,7 @@ pub struct NewHelper {
     pub enabled: bool,
     /// Bytes that the program keeps with a connection, [`HELPER_DATA_MAX`] at most.
     pub data_len: u8,
-    /// Its classes of expectations, from 1 to [`HELPER_CLASSES_MAX`].
+    /// Its classes of expectations, from 1 to [`CLASSES`].
     pub classes: Vec<NewHelperClass>,
 }
 
@@ -84,8 +84,6 @@ pub struct NewHelperClass {
 
 /// Longest name of a helper or a class, in bytes (`NF_CT_HELPER_NAME_LEN` without the end).
 pub const HELPER_NAME_MAX: usize = 15;
-/// Most classes of a helper (`NF_CT_MAX_EXPECT_CLASSES`).
-pub const HELPER_CLASSES_MAX: usize = 4;
 
 impl NewHelper {
     /// Whether names and numbers are what helpers have.
@@ -93,7 +91,7 @@ impl NewHelper {
         let named = |name: &str| name.len() <= HELPER_NAME_MAX;
         named(&self.key.name)
             && usize::from(self.data_len) <= HELPER_DATA_MAX
-            && (1..=HELPER_CLASSES_MAX).contains(&self.classes.len())
+            && (1..=CLASSES).contains(&self.classes.len())
             && self.classes.iter().all(|class| named(&class.name))
     }
 }
