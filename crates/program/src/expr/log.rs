@@ -10,22 +10,7 @@ use crate::Family;
 use crate::check::{self, Reason};
 use crate::linking::{LinkReason, Linking};
 use crate::op::Op;
-use crate::operand::Log;
-
-/// `NF_LOG_TCPSEQ`: TCP sequence numbers.
-pub const LOG_TCPSEQ: u32 = 0x01;
-
-/// `NF_LOG_TCPOPT`: TCP options.
-pub const LOG_TCPOPT: u32 = 0x02;
-
-/// `NF_LOG_IPOPT`: IP options.
-pub const LOG_IPOPT: u32 = 0x04;
-
-/// `NF_LOG_UID`: user of the socket.
-pub const LOG_UID: u32 = 0x08;
-
-/// `NF_LOG_MACDECODE`: link header in words.
-pub const LOG_MACDECODE: u32 = 0x20;
+use crate::operand::{LOG_IPOPT, LOG_MACDECODE, LOG_TCPOPT, LOG_TCPSEQ, LOG_UID, Log};
 
 impl fmt::Display for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

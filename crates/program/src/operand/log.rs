@@ -5,7 +5,20 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use crate::expr::{LOG_IPOPT, LOG_MACDECODE, LOG_TCPOPT, LOG_TCPSEQ, LOG_UID};
+/// `NF_LOG_TCPSEQ`: TCP sequence numbers.
+pub const LOG_TCPSEQ: u32 = 0x01;
+
+/// `NF_LOG_TCPOPT`: TCP options.
+pub const LOG_TCPOPT: u32 = 0x02;
+
+/// `NF_LOG_IPOPT`: IP options.
+pub const LOG_IPOPT: u32 = 0x04;
+
+/// `NF_LOG_UID`: user of the socket.
+pub const LOG_UID: u32 = 0x08;
+
+/// `NF_LOG_MACDECODE`: link header in words.
+pub const LOG_MACDECODE: u32 = 0x20;
 
 /// What is absent is `None`; `level` and `group` exclude each other.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
@@ -20,7 +33,7 @@ pub struct Log {
     pub queue_threshold: Option<u16>,
     /// `NFTA_LOG_LEVEL`: 0 (emerg) to 7 (debug) as syslog(3), 8 audit; 4 (warn) if absent.
     pub level: Option<u32>,
-    /// `NFTA_LOG_FLAGS`: [`crate::expr::LOG_TCPSEQ`] and its like.
+    /// `NFTA_LOG_FLAGS`: [`LOG_TCPSEQ`] and its like.
     pub flags: Option<u32>,
 }
 
