@@ -38,7 +38,7 @@ impl Bit {
     pub fn not(&self, diagrams: &Diagrams) -> Decided<Bit> {
         Ok(match self {
             Bit::Known(value) => Bit::Known(!value),
-            Bit::Of(region) => Bit::of(diagrams.not(region)?),
+            Bit::Of(region) => Bit::of(diagrams.not(region)),
         })
     }
 

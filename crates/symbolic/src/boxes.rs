@@ -119,7 +119,7 @@ impl<'u> Teller<'u> {
         let mut told_parts = Vec::new();
         for (i, part) in parts.iter().enumerate() {
             let clash = d.and(&settled, &after[i + 1])?;
-            let mut right = d.not(&self.only(part, &clash)?)?;
+            let mut right = d.not(&self.only(part, &clash)?);
             if says_version(part) && one_version {
                 right = d.and(&right, &points(std::slice::from_ref(part))?[0])?;
             }
@@ -222,8 +222,8 @@ fn interest(part: &Part) -> u32 {
 fn told(universe: &Universe, part: &Part, right: &Region, valid: &Region) -> Decided<Values> {
     let d = &universe.diagrams;
     let least = d.and(right, valid)?;
-    let most = d.or(right, &d.not(valid)?)?;
-    let (other_least, other_most) = (d.not(&most)?, d.not(&least)?);
+    let most = d.or(right, &d.not(valid))?;
+    let (other_least, other_most) = (d.not(&most), d.not(&least));
     let listed = |region: &Region| intervals(universe, part, region, INTERVALS);
     let mut best: Option<Values> = None;
     let count = |values: &Values| match values {

@@ -114,7 +114,7 @@ fn changes(universe: &Universe, evaluated: &[&Evaluated]) -> Decided<Vec<Change>
         };
         let Some(after) = values.last() else { continue };
         if before != *after {
-            let differ = d.not(&bits::same(d, &before, after)?)?;
+            let differ = d.not(&bits::same(d, &before, after)?);
             changes.push(Change { field, values, differ });
         }
     }

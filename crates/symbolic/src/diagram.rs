@@ -2,23 +2,25 @@
 
 //! Sets of packets as decision diagrams, within limits of memory and time.
 //!
-//! The only file that knows the library. A [`Region`] is a Boolean function of numbered variables;
-//! variables with lower numbers are nearer to the root.
+//! A [`Region`] is a Boolean function of numbered variables; variables with lower numbers are
+//! nearer to the root. All regions of one [`Diagrams`] share their nodes.
 
-// A region is what its diagram is; what changes inside of it is a count of references.
-#![allow(clippy::mutable_key_type)]
+mod known;
+mod node;
+mod operation;
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use oxidd::bdd::{BDDFunction, BDDManagerRef, new_manager};
-use oxidd::util::{AllocResult, OptBool};
-use oxidd::{BooleanFunction, BooleanFunctionQuant, Function, Manager, ManagerRef};
+use node::{Edge, MOST_NODES, Nodes, Stop};
+use operation::Work;
 
-/// Bytes that a node takes with its place in the table of nodes and its share of the cache
-/// (measured: the largest set that a process held before a limit of nodes stopped it).
-const NODE_BYTES: usize = 48;
+/// Bytes that a node takes with its places in the tables of nodes, regions and results.
+const NODE_BYTES: usize = 40;
 /// Nodes that are there at least, however little memory is given.
 const LEAST_NODES: usize = 1 << 12;
 
@@ -62,46 +64,91 @@ impl std::error::Error for Undecided {}
 pub type Decided<T> = Result<T, Undecided>;
 
 /// A set of packets.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Region(BDDFunction);
+pub struct Region {
+    edge: Edge,
+    shared: Rc<Shared>,
+}
+
+/// What all regions of one [`Diagrams`] share.
+struct Shared {
+    work: RefCell<Work>,
+    /// How many regions lead to each node: these nodes, and what they lead to, are kept.
+    held: RefCell<Vec<u32>>,
+}
+
+impl Region {
+    fn new(edge: Edge, shared: &Rc<Shared>) -> Self {
+        let mut held = shared.held.borrow_mut();
+        if edge.node() >= held.len() {
+            held.resize(edge.node() + 1, 0);
+        }
+        held[edge.node()] += 1;
+        Region { edge, shared: Rc::clone(shared) }
+    }
+
+    /// Whether no packet is in it.
+    pub fn is_none(&self) -> bool {
+        self.edge == Edge::NONE
+    }
+
+    /// Whether all packets are in it.
+    pub fn is_all(&self) -> bool {
+        self.edge == Edge::ALL
+    }
+
+    /// Whether a packet is in it: the value of each variable.
+    pub fn contains(&self, point: &[bool]) -> bool {
+        let nodes = &self.shared.work.borrow().nodes;
+        let mut edge = self.edge;
+        while !edge.is_constant() {
+            let level = nodes.level(edge);
+            let (low, high) = nodes.at(edge, level);
+            edge = if point[level as usize] { high } else { low };
+        }
+        edge == Edge::ALL
+    }
+}
+
+impl Clone for Region {
+    fn clone(&self) -> Self {
+        Region::new(self.edge, &self.shared)
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        self.shared.held.borrow_mut()[self.edge.node()] -= 1;
+    }
+}
+
+impl PartialEq for Region {
+    fn eq(&self, other: &Self) -> bool {
+        debug_assert!(Rc::ptr_eq(&self.shared, &other.shared), "regions of the same diagrams");
+        self.edge == other.edge
+    }
+}
+
+impl Eq for Region {}
+
+impl Hash for Region {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.edge.hash(state);
+    }
+}
 
 impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.is_none(), self.is_all()) {
             (true, _) => f.write_str("none"),
             (_, true) => f.write_str("all"),
-            _ => write!(f, "region of {} nodes", self.0.node_count()),
+            _ => write!(f, "region {}", self.edge.bits()),
         }
-    }
-}
-
-impl Region {
-    /// Whether no packet is in it.
-    pub fn is_none(&self) -> bool {
-        !self.0.satisfiable()
-    }
-
-    /// Whether all packets are in it.
-    pub fn is_all(&self) -> bool {
-        self.0.valid()
-    }
-
-    /// Whether a packet is in it: the value of each variable.
-    pub fn contains(&self, point: &[bool]) -> bool {
-        self.0.eval((0..).zip(point.iter().copied()))
-    }
-
-    /// Nodes of its diagram.
-    pub fn nodes(&self) -> usize {
-        self.0.node_count()
     }
 }
 
 /// Where regions live.
 pub struct Diagrams {
-    manager: BDDManagerRef,
-    all: Region,
-    none: Region,
+    shared: Rc<Shared>,
     variables: u32,
     limits: Limits,
     /// When time is over.
@@ -111,18 +158,17 @@ pub struct Diagrams {
 impl Diagrams {
     /// A place for regions without variables. The time of the limits begins.
     pub fn new(limits: Limits) -> Self {
-        let nodes = (limits.memory / NODE_BYTES).clamp(LEAST_NODES, 1 << 30);
-        let manager = new_manager(nodes, (nodes / 4).next_power_of_two(), 1);
-        let (all, none) = manager.with_manager_shared(|m| (BDDFunction::t(m), BDDFunction::f(m)));
+        let most = (limits.memory / NODE_BYTES).clamp(LEAST_NODES, MOST_NODES);
         let end = Instant::now() + limits.time;
-        Diagrams { manager, all: Region(all), none: Region(none), variables: 0, limits, end }
+        let work = RefCell::new(Work::new(most, end));
+        let shared = Rc::new(Shared { work, held: RefCell::default() });
+        Diagrams { shared, variables: 0, limits, end }
     }
 
     /// Adds variables, after those that there are; the number of the first.
     pub fn add_variables(&mut self, count: u32) -> u32 {
         let first = self.variables;
         self.variables += count;
-        self.manager.with_manager_exclusive(|m| m.add_vars(count));
         first
     }
 
@@ -131,23 +177,46 @@ impl Diagrams {
         self.variables
     }
 
+    fn region(&self, edge: Edge) -> Region {
+        Region::new(edge, &self.shared)
+    }
+
     /// All packets.
     pub fn all(&self) -> Region {
-        self.all.clone()
+        self.region(Edge::ALL)
     }
 
     /// No packets.
     pub fn none(&self) -> Region {
-        self.none.clone()
+        self.region(Edge::NONE)
     }
 
     /// Does an operation; where there is no room, once more after what is unused was given back.
-    fn within(&self, operation: impl Fn() -> AllocResult<BDDFunction>) -> Decided<Region> {
-        if let Ok(region) = operation() {
-            return Ok(Region(region));
+    fn within<T>(&self, operation: impl Fn(&mut Work) -> Result<T, Stop>) -> Decided<T> {
+        let work = &mut *self.shared.work.borrow_mut();
+        if work.nodes.should_collect() {
+            self.collect(work);
         }
-        self.manager.with_manager_shared(|m| m.gc());
-        operation().map(Region).map_err(|_| Undecided::Memory(self.limits.memory))
+        work.fit();
+        let mut done = operation(work);
+        if matches!(done, Err(Stop::Room)) {
+            self.collect(work);
+            done = operation(work);
+        }
+        done.map_err(|stop| match stop {
+            Stop::Room => Undecided::Memory(self.limits.memory),
+            Stop::Time => Undecided::Time(self.limits.time),
+        })
+    }
+
+    fn collect(&self, work: &mut Work) {
+        let held = self.shared.held.borrow();
+        work.collect((0..held.len()).filter(|number| held[*number] > 0));
+    }
+
+    /// Does an operation that makes a region.
+    fn made(&self, operation: impl Fn(&mut Work) -> Result<Edge, Stop>) -> Decided<Region> {
+        self.within(operation).map(|edge| self.region(edge))
     }
 
     /// Whether there is time left: asked by those that loop.
@@ -160,42 +229,38 @@ impl Diagrams {
 
     /// Packets for which a variable has a value.
     pub fn variable(&self, number: u32, value: bool) -> Decided<Region> {
-        self.within(|| {
-            self.manager.with_manager_shared(|m| match value {
-                true => BDDFunction::var(m, number),
-                false => BDDFunction::not_var(m, number),
-            })
-        })
+        let one = if value { Edge::ALL } else { Edge::NONE };
+        self.made(|work| work.nodes.make(number, one.complement(), one))
     }
 
     /// Packets in both.
     pub fn and(&self, a: &Region, b: &Region) -> Decided<Region> {
-        self.within(|| a.0.and(&b.0))
+        self.made(|work| work.and(a.edge, b.edge))
     }
 
     /// Packets in one of them, or in both.
     pub fn or(&self, a: &Region, b: &Region) -> Decided<Region> {
-        self.within(|| a.0.or(&b.0))
+        self.made(|work| work.or(a.edge, b.edge))
     }
 
     /// Packets of the first that are not in the second.
     pub fn minus(&self, a: &Region, b: &Region) -> Decided<Region> {
-        self.within(|| b.0.imp_strict(&a.0))
+        self.made(|work| work.and(a.edge, b.edge.complement()))
     }
 
     /// Packets in exactly one of them.
     pub fn xor(&self, a: &Region, b: &Region) -> Decided<Region> {
-        self.within(|| a.0.xor(&b.0))
+        self.made(|work| work.xor(a.edge, b.edge))
     }
 
     /// All other packets.
-    pub fn not(&self, a: &Region) -> Decided<Region> {
-        self.within(|| a.0.not())
+    pub fn not(&self, a: &Region) -> Region {
+        self.region(a.edge.complement())
     }
 
     /// Packets of `then` where the condition holds, of `otherwise` where it does not.
     pub fn select(&self, condition: &Region, then: &Region, otherwise: &Region) -> Decided<Region> {
-        self.within(|| condition.0.ite(&then.0, &otherwise.0))
+        self.made(|work| work.select(condition.edge, then.edge, otherwise.edge))
     }
 
     /// All of several, joined pair by pair, so that large diagrams are touched seldom.
@@ -212,75 +277,271 @@ impl Diagrams {
 
     /// Whether two regions have a packet in common.
     pub fn meet(&self, a: &Region, b: &Region) -> Decided<bool> {
-        Ok(!self.and(a, b)?.is_none())
+        self.within(|work| work.are_apart(a.edge, b.edge)).map(|apart| !apart)
     }
 
     /// Whether each packet of the first is in the second.
     pub fn within_other(&self, a: &Region, b: &Region) -> Decided<bool> {
-        Ok(self.minus(a, b)?.is_none())
+        self.within(|work| work.are_apart(a.edge, b.edge.complement()))
     }
 
     /// Packets that are in the region after a change of some variables.
     pub fn whatever(&self, a: &Region, variables: impl Iterator<Item = u32>) -> Decided<Region> {
         let mut numbers: Vec<u32> = variables.collect();
         numbers.sort_unstable();
-        let mut cube = self.all();
-        for number in numbers.into_iter().rev() {
-            cube = self.and(&self.variable(number, true)?, &cube)?;
-        }
-        self.within(|| a.0.exists(&cube.0))
+        self.made(|work| {
+            let mut free = Edge::ALL;
+            for number in numbers.iter().rev() {
+                free = work.nodes.make(*number, Edge::NONE, free)?;
+            }
+            work.whatever(a.edge, free)
+        })
     }
 
     /// A packet of a region, with zeros where it has the choice; `None` if it has no packet.
     pub fn packet_of(&self, a: &Region) -> Option<Vec<bool>> {
-        let cube = a.0.pick_cube(|_, _, _| false)?;
-        let mut point: Vec<bool> = cube.into_iter().map(|bit| bit == OptBool::True).collect();
-        point.resize(self.variables as usize, false);
-        Some(point)
+        let nodes = &self.shared.work.borrow().nodes;
+        let mut point = vec![false; self.variables as usize];
+        let mut edge = a.edge;
+        while !edge.is_constant() {
+            let level = nodes.level(edge);
+            let (low, high) = nodes.at(edge, level);
+            point[level as usize] = low == Edge::NONE;
+            edge = if low == Edge::NONE { high } else { low };
+        }
+        (edge == Edge::ALL).then_some(point)
     }
 
     /// The part of all values of the variables that is in a region, 0 to 1.
     pub fn share(&self, a: &Region) -> f64 {
-        fn of(region: &BDDFunction, known: &mut HashMap<BDDFunction, f64>) -> f64 {
-            let Some((yes, no)) = region.cofactors() else {
-                return if region.valid() { 1.0 } else { 0.0 };
-            };
-            if let Some(share) = known.get(region) {
+        fn of(edge: Edge, nodes: &Nodes, known: &mut HashMap<Edge, f64>) -> f64 {
+            // A small share of a complement would be lost in the difference to 1.
+            match edge {
+                Edge::ALL => return 1.0,
+                Edge::NONE => return 0.0,
+                _ => {}
+            }
+            if let Some(share) = known.get(&edge) {
                 return *share;
             }
-            let share = (of(&yes, known) + of(&no, known)) / 2.0;
-            known.insert(region.clone(), share);
+            let (low, high) = nodes.at(edge, nodes.level(edge));
+            let share = (of(low, nodes, known) + of(high, nodes, known)) / 2.0;
+            known.insert(edge, share);
             share
         }
-        of(&a.0, &mut HashMap::new())
+        of(a.edge, &self.shared.work.borrow().nodes, &mut HashMap::new())
     }
 
     /// The region at its first variable: which, and the regions with 0 and with 1 there. `None` for
     /// all and no packets.
     pub fn split(&self, a: &Region) -> Option<(u32, Region, Region)> {
-        let (yes, no) = a.0.cofactors()?;
-        let variable = self.manager.with_manager_shared(|m| {
-            use oxidd::HasLevel as _;
-            let node = m.get_node(a.0.as_edge(m));
-            let oxidd::Node::Inner(node) = node else { return 0 };
-            m.level_to_var(node.level())
-        });
-        Some((variable, Region(no), Region(yes)))
+        if a.edge.is_constant() {
+            return None;
+        }
+        let nodes = &self.shared.work.borrow().nodes;
+        let level = nodes.level(a.edge);
+        let (low, high) = nodes.at(a.edge, level);
+        Some((level, self.region(low), self.region(high)))
     }
 
-    /// Whether the value of any of these variables makes a difference for a region. The numbers
-    /// ascend.
+    /// The variables whose value makes a difference for a region. The numbers ascend.
     pub fn support(&self, a: &Region) -> Vec<u32> {
-        let mut seen = std::collections::HashSet::new();
-        let mut numbers = std::collections::BTreeSet::new();
-        let mut open = vec![a.clone()];
-        while let Some(region) = open.pop() {
-            let Some((variable, no, yes)) = self.split(&region) else { continue };
-            if seen.insert(region) {
-                numbers.insert(variable);
-                open.extend([no, yes]);
+        let nodes = &self.shared.work.borrow().nodes;
+        let mut seen = HashSet::new();
+        let mut numbers = BTreeSet::new();
+        let mut open = vec![a.edge.plain()];
+        while let Some(edge) = open.pop() {
+            if !edge.is_constant() && seen.insert(edge) {
+                let level = nodes.level(edge);
+                let (low, high) = nodes.at(edge, level);
+                numbers.insert(level);
+                open.extend([low.plain(), high.plain()]);
             }
         }
         numbers.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of seven variables: bit `p` of a truth table is the value for the point `p`.
+    const VARIABLES: u32 = 7;
+    type Table = u128;
+
+    fn point(number: u32) -> Vec<bool> {
+        (0..VARIABLES).map(|v| number >> v & 1 == 1).collect()
+    }
+
+    fn table_of_variable(variable: u32) -> Table {
+        (0..1 << VARIABLES).filter(|p| p >> variable & 1 == 1).fold(0, |t, p: u32| t | 1 << p)
+    }
+
+    fn table_of(region: &Region) -> Table {
+        (0..1 << VARIABLES).filter(|p| region.contains(&point(*p))).fold(0, |t, p| t | 1 << p)
+    }
+
+    /// What is left of a table after a variable may have any value.
+    fn whatever(table: Table, variable: u32) -> Table {
+        let ones = table_of_variable(variable);
+        let shift = 1 << variable;
+        let (with, without) = (table & ones, table & !ones);
+        with | with >> shift | without | without << shift
+    }
+
+    /// Random operations on regions, and the same on truth tables.
+    fn play(diagrams: &Diagrams, rng: &mut fastrand::Rng, operations: usize) {
+        let mut all = vec![(diagrams.all(), Table::MAX), (diagrams.none(), 0)];
+        for variable in 0..VARIABLES {
+            let region = diagrams.variable(variable, true).unwrap();
+            all.push((region, table_of_variable(variable)));
+        }
+        for _ in 0..operations {
+            let pick = |rng: &mut fastrand::Rng| all[rng.usize(..all.len())].clone();
+            let ((a, ta), (b, tb), (c, tc)) = (pick(rng), pick(rng), pick(rng));
+            let made = match rng.u8(..8) {
+                0 => (diagrams.and(&a, &b), ta & tb),
+                1 => (diagrams.or(&a, &b), ta | tb),
+                2 => (diagrams.minus(&a, &b), ta & !tb),
+                3 => (diagrams.xor(&a, &b), ta ^ tb),
+                4 => (Ok(diagrams.not(&a)), !ta),
+                5 => (diagrams.select(&a, &b, &c), ta & tb | !ta & tc),
+                6 => (diagrams.union(&[a.clone(), b.clone(), c.clone()]), ta | tb | tc),
+                _ => {
+                    let free: Vec<u32> = (0..VARIABLES).filter(|_| rng.u8(..4) == 0).collect();
+                    let table = free.iter().fold(ta, |t, v| whatever(t, *v));
+                    (diagrams.whatever(&a, free.into_iter()), table)
+                }
+            };
+            let (region, table) = (made.0.unwrap(), made.1);
+            assert_eq!(table_of(&region), table);
+            assert_eq!(region.is_none(), table == 0);
+            assert_eq!(region.is_all(), table == Table::MAX);
+            assert_eq!(diagrams.meet(&a, &b).unwrap(), ta & tb != 0);
+            assert_eq!(diagrams.within_other(&a, &b).unwrap(), ta & !tb == 0);
+            let share = f64::from(table.count_ones()) / f64::from(1 << VARIABLES);
+            assert_eq!(diagrams.share(&region), share);
+            let support: Vec<u32> =
+                (0..VARIABLES).filter(|v| whatever(table, *v) != table).collect();
+            assert_eq!(diagrams.support(&region), support);
+            match diagrams.packet_of(&region) {
+                Some(packet) => assert!(region.contains(&packet)),
+                None => assert_eq!(table, 0),
+            }
+            if let Some((variable, low, high)) = diagrams.split(&region) {
+                assert_eq!(Some(&variable), support.first());
+                let ones = table_of_variable(variable);
+                assert_eq!(table_of(&low) & !ones | table_of(&high) & ones, table);
+            }
+            for (other, t) in &all {
+                assert_eq!(*other == region, *t == table, "one diagram for one set");
+            }
+            // Some are forgotten, so that there is something to give back.
+            match rng.u8(..3) {
+                0 if all.len() > 20 => {
+                    let at = rng.usize(2..all.len());
+                    all[at] = (region, table);
+                }
+                _ => all.push((region, table)),
+            }
+        }
+    }
+
+    #[test]
+    fn the_share_of_one_packet_of_many_is_told() {
+        let mut diagrams = Diagrams::new(Limits::default());
+        diagrams.add_variables(300);
+        let one = (0..300).rev().fold(diagrams.all(), |all, number| {
+            diagrams.and(&diagrams.variable(number, number % 3 == 0).unwrap(), &all).unwrap()
+        });
+        assert_eq!(diagrams.share(&one), 0.5f64.powi(300));
+        assert_eq!(diagrams.share(&diagrams.not(&one)), 1.0);
+    }
+
+    #[test]
+    fn what_is_unused_is_given_back_and_what_is_held_is_not() {
+        let mut rng = fastrand::Rng::with_seed(3);
+        let mut diagrams = Diagrams::new(Limits { memory: 0, ..Limits::default() });
+        diagrams.add_variables(VARIABLES);
+        // Far more nodes than there may be at one time.
+        for _ in 0..100 {
+            play(&diagrams, &mut rng, 40);
+        }
+    }
+
+    #[test]
+    fn limits_are_told_and_later_work_goes_on() {
+        let limits = Limits { memory: 0, time: Duration::from_secs(3600) };
+        let mut diagrams = Diagrams::new(limits);
+        diagrams.add_variables(64);
+        // Equality of two numbers whose bits are far apart: the diagram doubles with each bit.
+        let mut equal = diagrams.all();
+        let full = (0..32).find_map(|bit| {
+            let [a, b] = [bit, bit + 32].map(|v| diagrams.variable(v, true).unwrap());
+            let step = diagrams.xor(&a, &b).map(|differ| diagrams.not(&differ));
+            match step.and_then(|same| diagrams.and(&equal, &same)) {
+                Ok(region) => equal = region,
+                Err(undecided) => return Some(undecided),
+            }
+            None
+        });
+        assert_eq!(full, Some(Undecided::Memory(0)));
+        assert!(equal.contains(&[false; 64]));
+        equal = diagrams.none();
+        play(&diagrams, &mut fastrand::Rng::with_seed(4), 50);
+        assert!(equal.is_none());
+    }
+
+    #[test]
+    fn regions_are_what_truth_tables_are() {
+        for seed in 0..20 {
+            let mut diagrams = Diagrams::new(Limits::default());
+            diagrams.add_variables(VARIABLES);
+            play(&diagrams, &mut fastrand::Rng::with_seed(seed), 150);
+        }
+    }
+
+    #[test]
+    fn diagrams_can_be_made_one_after_another_and_side_by_side() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        for _ in 0..60 {
+            let mut first = Diagrams::new(Limits::default());
+            first.add_variables(VARIABLES);
+            let mut second = Diagrams::new(Limits::default());
+            second.add_variables(VARIABLES);
+            play(&first, &mut rng, 10);
+            play(&second, &mut rng, 10);
+            drop(first);
+            play(&second, &mut rng, 10);
+        }
+    }
+
+    #[test]
+    fn large_diagrams_one_after_another() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        for round in 0..12 {
+            let mut diagrams = Diagrams::new(Limits::default());
+            diagrams.add_variables(32);
+            let member = |number: u32, diagrams: &Diagrams| {
+                (0..32).rev().fold(diagrams.all(), |all, bit| {
+                    let bit = diagrams.variable(bit, number >> (31 - bit) & 1 == 1).unwrap();
+                    diagrams.and(&bit, &all).unwrap()
+                })
+            };
+            let numbers: Vec<u32> = (0..[100, 8000][round % 2]).map(|_| rng.u32(..)).collect();
+            let regions: Vec<Region> = numbers.iter().map(|n| member(*n, &diagrams)).collect();
+            let all = diagrams.union(&regions).unwrap();
+            let inside = |number: u32| {
+                all.contains(&(0..32).map(|bit| number >> (31 - bit) & 1 == 1).collect::<Vec<_>>())
+            };
+            for number in &numbers {
+                assert!(inside(*number), "{round}");
+            }
+            for _ in 0..10_000 {
+                let number = rng.u32(..);
+                assert_eq!(inside(number), numbers.contains(&number));
+            }
+        }
     }
 }

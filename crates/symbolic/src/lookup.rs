@@ -91,7 +91,7 @@ fn groups<'a, K: Hash + Eq>(
     }
     let mut all = d.union(&regions.iter().map(|(_, region)| region.clone()).collect::<Vec<_>>())?;
     if let Some(group) = catch_all {
-        let rest = d.not(&all)?;
+        let rest = d.not(&all);
         all = d.all();
         regions.push((group, rest));
     }
@@ -188,7 +188,7 @@ pub(crate) fn each(
     let mut all = Vec::new();
     for element in set.iter().filter(|element| element.is_alive(now)) {
         all.push(match element.key.is_empty() {
-            true => d.not(&d.union(&all)?)?,
+            true => d.not(&d.union(&all)?),
             false => any_of(d, key, &[(element.key, element.key_end)], fields)?,
         });
     }

@@ -62,7 +62,6 @@ pub use hash::*;
 pub use immediate::*;
 pub use inner::*;
 pub use last::*;
-pub use log::*;
 pub use lookup::*;
 pub use meta::*;
 pub use nat::*;

@@ -21,7 +21,7 @@ impl Meaning<'_> {
         if self.at.before_tracking {
             let before = self.universe.holds(Field::CtBefore)?;
             let d = &self.universe.diagrams;
-            let with = d.not(&before)?;
+            let with = d.not(&before);
             for (bit, value) in state.iter_mut().zip(known(&[state::INVALID])) {
                 *bit = bit.replaced(&with, &value, d)?;
             }

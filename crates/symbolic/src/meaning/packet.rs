@@ -216,7 +216,7 @@ impl Meaning<'_> {
                 let d = &self.universe.diagrams;
                 let zero = bits::equal(d, &value, &[0], &[0xff])?;
                 let mut bits = vec![Bit::ZERO; 7];
-                bits.push(Bit::Of(d.not(&zero)?));
+                bits.push(Bit::Of(d.not(&zero)));
                 self.machine.write(self.universe, &live, field, &bits)?;
             }
             MetaKey::PktType => {

@@ -105,7 +105,7 @@ impl Universe {
                 let carried = d.and(&ip6, &self.is(Field::Transport, true)?)?;
                 for extension in EXTENSIONS {
                     let wrong = bits::equal(d, &bits, &[extension], &[0xff])?;
-                    self.imply(possible, &carried, &d.not(&wrong)?)?;
+                    self.imply(possible, &carried, &d.not(&wrong))?;
                 }
             }
             // A later fragment says so in its header; those of IPv6 are not looked at.
@@ -123,7 +123,7 @@ impl Universe {
                     }
                     let fragment = d.and(&ip, &later)?;
                     if offset.iter().all(|field| self.has(*field)) {
-                        self.imply(possible, &fragment, &d.not(&zero)?)?;
+                        self.imply(possible, &fragment, &d.not(&zero))?;
                     }
                     let first = d.minus(&ip, &later)?;
                     self.imply(possible, &first, &zero)?;
@@ -188,7 +188,7 @@ impl Universe {
             &bits::equal(d, &outer, &[0x81, 0x00], &[0xff; 2])?,
             &bits::equal(d, &outer, &[0x88, 0xa8], &[0xff; 2])?,
         )?;
-        self.imply(possible, &d.not(&tagged)?, &bits::same(d, &outer, &protocol)?)?;
+        self.imply(possible, &d.not(&tagged), &bits::same(d, &outer, &protocol)?)?;
         if let Some(inner) = pair(16)? {
             self.imply(possible, &tagged, &bits::same(d, &inner, &protocol)?)?;
         }
@@ -283,7 +283,7 @@ impl Universe {
             }
             if let Some(has) = has {
                 for none in &zero {
-                    let wrong = if has { none.clone() } else { d.not(none)? };
+                    let wrong = if has { none.clone() } else { d.not(none) };
                     *possible = d.minus(possible, &wrong)?;
                 }
             }
@@ -367,8 +367,8 @@ impl Universe {
             const SEEN_REPLY: u32 = 2;
             self.imply(possible, &state(&[state::ESTABLISHED])?, &bit(SEEN_REPLY)?)?;
             let new = state(&[state::NEW])?;
-            self.imply(possible, &new, &d.not(&bit(SEEN_REPLY)?)?)?;
-            self.imply(possible, &new, &d.not(&bit(EXPECTED)?)?)?;
+            self.imply(possible, &new, &d.not(&bit(SEEN_REPLY)?))?;
+            self.imply(possible, &new, &d.not(&bit(EXPECTED)?))?;
         }
         // Addresses of the connection's family.
         let nfproto = Field::Meta(MetaKey::NfProto);
