@@ -11,6 +11,7 @@
 mod begin;
 mod bursts;
 mod capture;
+mod claims;
 mod clients;
 mod clock;
 mod connections;

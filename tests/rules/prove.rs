@@ -33,7 +33,7 @@ fn commands_of_the_page_print_what_stands_there() {
         assert_eq!(printed.trim_end(), expected.trim_end(), "{command}");
         commands += 1;
     }
-    assert_eq!(commands, 6, "commands on the page");
+    assert_eq!(commands, 7, "commands on the page");
 }
 
 #[test]
@@ -52,6 +52,16 @@ fn exit_statuses_say_what_was_found() {
         ("penstock prove --rules refactored.nft claims", 0),
         ("penstock prove --rules new.nft claims", 1),
         ("penstock prove --rules new.nft old.nft", 2),
+        ("penstock prove --rules old.nft guard", 0),
+        ("penstock prove --rules new.nft guard", 1),
+        ("penstock nft --offline --claims guard -f old.nft", 0),
+        ("penstock nft --offline --claims guard -f new.nft", 1),
+        ("penstock nft --offline --claims guard flush ruleset", 0),
+        ("penstock nft --offline --claims guard add table ip t", 1),
+        ("penstock nft --offline --claims old.nft -f old.nft", 1),
+        ("penstock nft --offline --claims missing -f old.nft", 1),
+        ("penstock nft --offline --diff -c -f new.nft", 0),
+        ("penstock nft --offline --diff -j -f new.nft", 1),
         ("penstock ask --rules new.nft", 0),
         ("penstock ask --rules new.nft iifname wan ct state new tcp dport 22", 1),
         ("penstock ask --rules new.nft ct state new ct direction reply", 1),

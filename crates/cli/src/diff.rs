@@ -2,23 +2,17 @@
 
 //! `penstock diff`: for which packets a change of a ruleset matters, and how.
 
-use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::{now, out};
-use penstock_symbolic::{Difference, Side, diff};
-use serde_json::{Value as Json, json};
 
 use crate::options::{Opt, flag, given, long, usage_lines};
 use crate::setup::sentence;
-use crate::symbolic::hooks::{Station, stations};
+use crate::symbolic::change::Change;
 use crate::symbolic::load::{Devices, Loaded, Source};
-use crate::symbolic::told::{Told, rule_of};
-use crate::symbolic::words::Words;
 use crate::symbolic::{self, Settings};
 
 /// All options.
@@ -105,87 +99,13 @@ fn compare(asked: &Asked) -> Result<bool, String> {
     let now = now();
     let old = Loaded::new(&asked.old, &devices, now)?;
     let new = Loaded::new(&asked.new, &devices, now)?;
-    let mut sides = Sides { old, new, devices, count: 0 };
     symbolic::make_directory(asked.write.as_deref())?;
-    let mut texts = Vec::new();
-    let mut all = Vec::new();
-    for station in stations(&[&sides.old, &sides.new], &asked.settings)? {
-        let (text, json) = sides.station(&station, asked)?;
-        texts.extend(text);
-        all.extend(json);
-    }
+    let change = Change::new(&old, &new, &devices, &asked.settings, asked.write.as_deref())?;
     match asked.json {
-        true => out!("{:#}\n", json!({ "changes": all })),
-        false if texts.is_empty() => out!("Nothing changes.\n"),
-        false => out!("{}", texts.join("\n")),
+        true => out!("{:#}\n", change.json()),
+        false => out!("{}", change.text()),
     }
-    Ok(sides.count > 0)
-}
-
-struct Sides {
-    old: Loaded,
-    new: Loaded,
-    devices: Devices,
-    /// Classes so far.
-    count: usize,
-}
-
-impl Sides {
-    /// Compares the chains of a hook; text and JSON of what differs.
-    fn station(
-        &mut self,
-        station: &Station,
-        asked: &Asked,
-    ) -> Result<(Option<String>, Option<Json>), String> {
-        let Sides { old, new, devices, count } = self;
-        let mut sets = HashMap::new();
-        let mut before = station.program(old, &asked.settings, &mut sets);
-        let mut after = station.program(new, &asked.settings, &mut sets);
-        let found = diff(station.place, &mut before, &mut after, asked.settings.limits);
-        let difference = found.map_err(|(side, failure)| {
-            let side = if side == Side::Old { &*old } else { &*new };
-            station.failed(side, devices, &failure)
-        })?;
-        if difference.classes.is_empty() {
-            return Ok((None, None));
-        }
-        let Difference { universe, classes, .. } = &difference;
-        let sides = [(&*old, &before), (&*new, &after)];
-        let rule_name = |number: u32| rule_of(number, &sides, devices);
-        let listing = new.listing(&new.generation, devices);
-        let words = Words::new(listing, station.place, universe, &rule_name);
-        let classes_word = if classes.len() == 1 { "class" } else { "classes" };
-        let mut text = format!("{}: {} {classes_word}\n", station.name, classes.len());
-        let mut all = Vec::new();
-        for class in classes {
-            *count += 1;
-            let told = Told::new(&words, class, &sides, devices)?;
-            let written = match &asked.write {
-                Some(dir) => told.write(dir, &station.capture_name(*count))?,
-                None => None,
-            };
-            let _ = write!(text, "\n{count}. {}", told.packets_text());
-            for (word, fate) in ["was", "now"].into_iter().zip(&told.fates) {
-                let _ = write!(text, "   {word}:     {}", fate.text("            "));
-            }
-            text.push_str(&told.example_text());
-            all.push(json!({
-                "packets": told.packets,
-                "complete": !class.more_boxes,
-                "share": class.share,
-                "was": told.fates[0].json(),
-                "now": told.fates[1].json(),
-                "depends": !class.depends.is_empty(),
-                "example": told.example_json(written),
-            }));
-        }
-        let json = json!({
-            "hook": station.name,
-            "rules_changed": { "old": difference.changed.0, "new": difference.changed.1 },
-            "classes": all,
-        });
-        Ok((Some(text), Some(json)))
-    }
+    Ok(change.matters())
 }
 
 #[cfg(test)]

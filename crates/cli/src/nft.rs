@@ -13,14 +13,16 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use penstock_daemon::control::client::{Caller, Client, Console};
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{self, NftCall};
-use penstock_daemon::{err, errln, out};
-use penstock_lang::session::{Outcome, Session};
+use penstock_daemon::proofs::{Becoming, ClaimsText, Proofs};
+use penstock_daemon::{BatchLimits, err, errln, out};
+use penstock_lang::session::{Outcome, Refusal, Session};
 use penstock_lang::source::Origin;
-use penstock_ruleset::Ruleset;
+use penstock_ruleset::{Generation, Ruleset};
 use penstock_state::call::Held;
 use penstock_system::{CalledFiles, SystemFiles, SystemNames, words};
 
 use crate::dataplane::NO_DATAPLANE;
+use crate::symbolic::gate;
 use options::{Call, Parsed, Source, State};
 
 /// Runs with the arguments after the program's name.
@@ -79,7 +81,8 @@ pub fn call_of(args: &[String]) -> Result<NftCall, String> {
         Source::Commands(text) => control::Source::Commands(text),
         Source::Interactive => control::Source::Interactive,
     };
-    Ok(NftCall { options: call.options, source, confirm: call.confirm })
+    let Call { options, confirm, claims, diff, .. } = call;
+    Ok(NftCall { options, source, confirm, claims, diff })
 }
 
 /// Nanoseconds since the epoch.
@@ -105,7 +108,15 @@ fn run(call: Call) -> ExitCode {
     let names = SystemNames::default();
     let files = SystemFiles { allow_exec: call.allow_exec };
     let check = call.options.check;
-    let mut session = Session::new(call.options, &files, &names);
+    let proofs = match proofs(&call) {
+        Ok(proofs) => proofs,
+        Err(message) => {
+            errln!("{message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut own =
+        Own { session: Session::new(call.options, &files, &names), names: &names, proofs };
     let mut changed = false;
     let mut show = |outcome: &Outcome| {
         changed |= outcome.changed;
@@ -113,9 +124,12 @@ fn run(call: Call) -> ExitCode {
         outcome.ok
     };
     let ok = match call.source {
-        Source::File(name) => show(&session.run_file(&name, ruleset, now())),
-        Source::Commands(text) => show(&session.run(Origin::CommandLine, text, ruleset, now())),
-        Source::Interactive => interact(&mut session, ruleset, &mut show),
+        Source::File(name) => match own.session.read_file(&name) {
+            Ok((origin, text)) => show(&own.run(origin, text, ruleset)),
+            Err(stderr) => show(&Outcome { stderr, ..Outcome::default() }),
+        },
+        Source::Commands(text) => show(&own.run(Origin::CommandLine, text, ruleset)),
+        Source::Interactive => interact(&mut own, ruleset, &mut show),
     };
     if let Some(held) = held.filter(|_| changed && !check)
         && let Err(e) = held.put(now())
@@ -126,9 +140,49 @@ fn run(call: Call) -> ExitCode {
     if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// What is asked of each change.
+fn proofs(call: &Call) -> Result<Proofs, String> {
+    let mut claims = Vec::new();
+    if let Some(name) = &call.claims {
+        let text = std::fs::read_to_string(name).map_err(|e| format!("Error: {name}: {e}"))?;
+        claims.push(ClaimsText { name: name.clone(), text });
+    }
+    Ok(Proofs { prover: gate::PROVER, claims, diff: call.diff })
+}
+
+/// A session on a ruleset of this process.
+struct Own<'a> {
+    session: Session<'a>,
+    names: &'a SystemNames,
+    proofs: Proofs,
+}
+
+impl Own<'_> {
+    /// Runs a text; a change is made if what is claimed of it holds.
+    fn run(&mut self, origin: Origin, text: String, ruleset: &mut Ruleset) -> Outcome {
+        let now = now();
+        if !self.proofs.are_asked() {
+            return self.session.run(origin, text, ruleset, now);
+        }
+        let before = ruleset.generation();
+        let mut difference = None;
+        let mut gate = |after: &Generation| {
+            let BatchLimits { time, memory } = BatchLimits::default();
+            let becoming = Becoming { after, names: self.names, now, memory, time };
+            difference = self.proofs.of(&before, &becoming).map_err(Refusal::Other)?;
+            Ok(())
+        };
+        let mut outcome = self.session.run_gated(origin, text, ruleset, now, &mut gate);
+        if let Some(difference) = difference.filter(|_| outcome.ok) {
+            outcome.stdout.insert_str(0, &difference);
+        }
+        outcome
+    }
+}
+
 /// Commands line by line until `quit` or the end.
 fn interact(
-    session: &mut Session<'_>,
+    own: &mut Own<'_>,
     ruleset: &mut Ruleset,
     show: &mut impl FnMut(&Outcome) -> bool,
 ) -> bool {
@@ -151,6 +205,6 @@ fn interact(
         if text.trim() == "quit" {
             return true;
         }
-        show(&session.run(Origin::CommandLine, text.to_owned(), ruleset, now()));
+        show(&own.run(Origin::CommandLine, text.to_owned(), ruleset));
     }
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::bpf::Loaded;
 use crate::control::NftCall;
 use crate::log;
+use crate::proofs::{ClaimsText, Prover};
 use crate::seccomp::Violation;
 
 /// A device that becomes a port.
@@ -196,6 +197,13 @@ pub struct BatchLimits {
     pub memory: u64,
 }
 
+impl Default for BatchLimits {
+    /// A minute and 4 GiB.
+    fn default() -> Self {
+        BatchLimits { time: Duration::from_secs(60), memory: 4096 << 20 }
+    }
+}
+
 /// Limits that may change while evaluations read them.
 #[derive(Debug)]
 pub struct SharedLimits(Mutex<BatchLimits>);
@@ -256,6 +264,10 @@ pub struct Config {
     /// Reads the arguments of `penstock nft`: the grammar is the program's. The error is the
     /// message.
     pub nft: fn(&[String]) -> Result<NftCall, String>,
+    /// What each ruleset is to keep: a change after which it does not hold is refused.
+    pub claims: Option<ClaimsText>,
+    /// Who says whether claims hold.
+    pub prover: Prover,
     /// A loopback address and port where metrics can be asked for by HTTP.
     pub metrics: Option<SocketAddr>,
     /// Programs that rules give packets to.

@@ -88,7 +88,8 @@ pub fn run(config: Config) -> Result<(), String> {
     let evaluator =
         Evaluator::start(&config).map_err(|e| format!("the evaluator of rule texts: {e}"))?;
     let (kept, broken) = config.state.as_ref().map_or(Ok((None, None)), KeepState::read)?;
-    preflight::check(&config, &evaluator, kept.is_some() && !config.rules_first)?;
+    let counts = kept.as_ref().filter(|_| !config.rules_first).map(|kept| &kept.ruleset);
+    preflight::check(&config, &evaluator, counts)?;
     let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
     // Before waiting for one that has died: there may be one that lives.
     if is_served() {
@@ -384,8 +385,9 @@ impl Daemon {
 
     /// Takes changes of the configuration, and says of those that wait for the next start.
     fn reconfigure(&self, config: Config, ports: &PortCalls) -> Vec<String> {
-        /// Settings that change at once.
-        const CHANGEABLE: [&str; 9] = [
+        /// Settings that change at once, or are told of apart.
+        const CHANGEABLE: [&str; 10] = [
+            "claims",
             "ports",
             "driver",
             "rules",
@@ -397,9 +399,13 @@ impl Daemon {
             "batch-memory",
         ];
         self.config.batch.set(config.batch.get());
+        let mut said = Vec::new();
+        // The file may have other lines under the same name.
+        if self.config.claims != config.claims {
+            said.push("claims change at the next start only".to_owned());
+        }
         let Config { ports: wishes, rules, rule_log, sysctls, devconf, texts, .. } = config;
         let mut now = Current { rules, ports: wishes, rule_log, sysctls, devconf, texts };
-        let mut said = Vec::new();
         let mut current = self.current();
         let values = |all: &[(&str, String)], name: &str| {
             all.iter().filter(|(n, _)| *n == name).map(|(_, v)| v.clone()).collect::<Vec<_>>()

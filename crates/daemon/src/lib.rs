@@ -38,6 +38,7 @@
 //! | `namespace_lock` | one dataplane after the other in a network namespace |
 //! | [`control`] | the control socket: addresses, messages, clients, rights |
 //! | [`bpf`] | programs of other people: places, objects, elements of maps |
+//! | [`proofs`] | what is proved of a ruleset before it is in force |
 //! | `config` | what is asked for |
 //! | `rundir` | the directory of lock, sockets and record |
 //! | `rights`, `seccomp` | what the process may do once it runs |
@@ -76,6 +77,7 @@ mod port_share;
 mod preflight;
 pub mod probe;
 mod processor_time;
+pub mod proofs;
 mod queue_server;
 mod queues;
 mod recovery;

@@ -8,15 +8,24 @@ use std::path::Path;
 use std::thread::Builder;
 
 use penstock_lang::session::NOT_PERMITTED;
+use penstock_ruleset::Ruleset;
+use penstock_system::SystemNames;
 
-use crate::config::Config;
+use crate::config::{BatchLimits, Config};
 use crate::devices::on_death;
 use crate::evaluator::{self, Evaluator};
+use crate::now;
 use crate::offload::Pins;
+use crate::proofs::Becoming;
 use crate::rights;
 
-/// Checks the whole configuration. `kept` if there is a saved ruleset. The error is a sentence.
-pub(crate) fn check(config: &Config, evaluator: &Evaluator, kept: bool) -> Result<(), String> {
+/// Checks the whole configuration, and the saved ruleset, if there is one that counts. The error is a
+/// sentence.
+pub(crate) fn check(
+    config: &Config,
+    evaluator: &Evaluator,
+    kept: Option<&Ruleset>,
+) -> Result<(), String> {
     if !rights::may_take_devices() {
         return Err(NOT_PERMITTED.into());
     }
@@ -37,10 +46,22 @@ pub(crate) fn check(config: &Config, evaluator: &Evaluator, kept: bool) -> Resul
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     let workers = config.workers.unwrap_or_else(processors);
     config.settings.conntrack.check_room(workers).map_err(|e| format!("--sysctl: {e}"))?;
-    match &config.rules {
-        Some(path) if !kept => evaluator::check(evaluator, config, path),
-        _ => Ok(()),
+    match (kept, &config.rules) {
+        (Some(kept), _) => keeps_claims(config, kept),
+        (None, Some(path)) => evaluator::check(evaluator, config, path),
+        (None, None) => Ok(()),
     }
+}
+
+/// Whether a saved ruleset is what is claimed of each.
+fn keeps_claims(config: &Config, kept: &Ruleset) -> Result<(), String> {
+    let Some(claims) = &config.claims else { return Ok(()) };
+    let ports: Vec<String> = config.ports.named.iter().map(|port| port.name.clone()).collect();
+    let BatchLimits { time, memory } = config.batch.get();
+    let names = SystemNames::expecting(&ports);
+    let after = &*kept.generation();
+    let becoming = Becoming { after, names: &names, now: now(), memory, time };
+    (config.prover.keeps)(claims, &becoming).map_err(|text| format!("the saved ruleset: {text}"))
 }
 
 /// Tries whether a file can be put in the place of this one with the rights that the dataplane will

@@ -32,8 +32,8 @@ pub enum End {
 pub struct Decider {
     /// The rule; `None` for the policy.
     pub rule: Option<RuleIndex>,
-    /// The base chain.
-    pub base: ChainIndex,
+    /// The base chain; `None` where packets pass none.
+    pub base: Option<ChainIndex>,
 }
 
 /// What becomes of the packets of a class.

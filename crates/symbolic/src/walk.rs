@@ -39,8 +39,8 @@ pub struct Decision {
     pub end: End,
     /// The rule; `None` for a policy.
     pub rule: Option<RuleIndex>,
-    /// The base chain.
-    pub base: ChainIndex,
+    /// The base chain; `None` where packets pass none.
+    pub base: Option<ChainIndex>,
 }
 
 /// What becomes of all packets.
@@ -219,7 +219,7 @@ struct Walk<'a, 'p> {
     program: &'a Program<'p>,
     machine: Machine,
     decisions: Vec<Decision>,
-    base: ChainIndex,
+    base: Option<ChainIndex>,
     before_tracking: bool,
     notes: Option<Notes>,
     /// What rules may match, if that is known; and what all packets have in common.
@@ -236,7 +236,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             program,
             machine: Machine::new(),
             decisions: Vec::new(),
-            base: ChainIndex(0),
+            base: None,
             before_tracking: false,
             notes: None,
             matches: None,
@@ -253,7 +253,7 @@ impl<'a, 'p> Walk<'a, 'p> {
         let mut reach = enter.clone();
         for (i, base) in self.program.bases.iter().enumerate() {
             let hook = self.universe.place.hook;
-            self.base = base.chain;
+            self.base = Some(base.chain);
             self.before_tracking = before_tracking(hook, base.priority);
             let mut wanted = reach.clone();
             if base.family != self.universe.place.family {

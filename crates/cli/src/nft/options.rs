@@ -34,6 +34,10 @@ pub struct Call {
     pub allow_exec: bool,
     /// A change is rolled back unless it is confirmed in that time.
     pub confirm: Option<Duration>,
+    /// A file of claims that are to hold after a change.
+    pub claims: Option<String>,
+    /// Whether what a change does to packets is printed.
+    pub diff: bool,
 }
 
 /// Where commands come from.
@@ -74,7 +78,7 @@ const GENERAL: [Opt; 3] = [
     Opt { short: Some('V'), long: None, argument: None, help: "Show extended version information" },
 ];
 
-const INPUT: [Opt; 14] = [
+const INPUT: [Opt; 16] = [
     with('f', "file", "<filename>", Values::Files, "Read input from <filename>"),
     with('D', "define", "<name=value>", Values::Any, "Define variable, e.g. --define foo=1.2.3.4"),
     flag('i', "interactive", "Read input from interactive CLI"),
@@ -93,6 +97,9 @@ const INPUT: [Opt; 14] = [
     long("allow-exec", "Let definitions run commands: define NAME = exec(\"command\")"),
     long("offline", "Work on an empty ruleset in this process"),
     long("state", "Work on a ruleset kept in <filename>").takes("<filename>", Values::Files),
+    long("claims", "Refuse a change after which a claim of <filename> does not hold")
+        .takes("<filename>", Values::Files),
+    long("diff", "Print what the change does to packets"),
     long("confirm", "Roll the change back unless it is confirmed within <time>, e.g. 60s")
         .takes("<time>", Values::Any),
     long("timeout", "Roll each change made with -i back unless it is confirmed within <time>")
@@ -305,6 +312,7 @@ fn read(args: &[String]) -> Result<Parsed, String> {
     let mut state = State::None;
     let mut allow_exec = false;
     let (mut confirm, mut timeout) = (None, None);
+    let (mut claims, mut diff) = (None, false);
     for Given { option, argument } in given {
         let format = &mut options.format;
         match (option.short, option.long) {
@@ -327,6 +335,8 @@ fn read(args: &[String]) -> Result<Parsed, String> {
             (_, Some("allow-exec")) => allow_exec = true,
             (_, Some("confirm")) => confirm = Some(time(&argument)?),
             (_, Some("timeout")) => timeout = Some(time(&argument)?),
+            (_, Some("claims")) => claims = Some(argument),
+            (_, Some("diff")) => diff = true,
             (_, Some("lint")) => options.lint = true,
             (_, Some("offline")) => state = State::Offline,
             (_, Some("state")) => state = State::File(argument.into()),
@@ -381,7 +391,11 @@ fn read(args: &[String]) -> Result<Parsed, String> {
     if confirm.is_some() && state != State::None {
         return Err("Error: --confirm and --timeout work on a dataplane only\n".into());
     }
-    Ok(Parsed::Run(Box::new(Call { options, source, state, allow_exec, confirm })))
+    if diff && options.json {
+        return Err("Error: --diff prints text, and -j/--json JSON\n".into());
+    }
+    let call = Call { options, source, state, allow_exec, confirm, claims, diff };
+    Ok(Parsed::Run(Box::new(call)))
 }
 
 /// A time as nft writes it: `60s`, `5m`, or seconds.

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Files of claims: lines about what becomes of packets.
+//! Files of claims: lines about what becomes of packets at a hook.
 
 use std::path::{Path, PathBuf};
 
 use penstock_symbolic::Outcome;
 
+use super::hooks::HookName;
 use crate::test::line::without_comment;
+
+/// Claims are about the way through a network, which is not evaluated.
+const NO_NETWORK: &str = "claims about the way through a network are not decided yet";
 
 /// What a line of the file claims.
 pub enum Kind {
@@ -14,6 +18,18 @@ pub enum Kind {
     Outcome { always: bool, outcome: Outcome, matches: String },
     /// The same as another ruleset.
     Same(PathBuf),
+}
+
+/// The chains that claims are about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum About {
+    /// Those of the one hook that there is, or that an option says.
+    #[default]
+    Given,
+    /// Those of a hook, whether there are any or not.
+    Hook(HookName),
+    /// A base chain: its family, its table and its name.
+    Chain([String; 3]),
 }
 
 /// A claim of a file.
@@ -24,60 +40,142 @@ pub struct Line {
     pub text: String,
     /// What it claims.
     pub kind: Kind,
+    /// What it is about.
+    pub about: About,
 }
 
-/// Reads the claims of a file; `-` is standard input.
-///
-/// # Errors
-/// What is wrong in it, with its line.
-pub fn claims(file: &Path) -> Result<Vec<Line>, String> {
-    let name = file.display();
-    let text = match file.as_os_str() == "-" {
-        true => std::io::read_to_string(std::io::stdin()),
-        false => std::fs::read_to_string(file),
-    };
-    let text = text.map_err(|e| format!("Error: {name}: {e}"))?;
-    let mut all = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = without_comment(line).trim();
-        if line.is_empty() {
-            continue;
-        }
-        let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let wrong = |what: &str| format!("Error: {name}:{number}: {what}\n{line}");
-        let kind = match word {
-            "never" | "always" => {
-                let rest = rest.trim_start();
-                let (outcome, matches) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-                let outcome = match outcome {
-                    "accept" => Outcome::Accept,
-                    "drop" => Outcome::Drop,
-                    "reject" => Outcome::Reject,
-                    "queue" => Outcome::Queue,
-                    "leave" | "reach" => {
-                        return Err(wrong(
-                            "claims about the way through a network are not \
-                                          decided yet",
-                        ));
-                    }
-                    _ => return Err(wrong("expected accept, drop, reject or queue")),
-                };
-                let matches = matches.trim().to_owned();
-                Kind::Outcome { always: word == "always", outcome, matches }
-            }
-            "same" if !rest.trim().is_empty() => {
-                let dir = file.parent().unwrap_or(Path::new(""));
-                Kind::Same(dir.join(rest.trim()))
-            }
-            "reach" => {
-                return Err(wrong("claims about the way through a network are not decided yet"));
-            }
-            _ => return Err(wrong("a claim begins with never, always or same")),
+/// Claims, and where they are from.
+pub struct Claims {
+    /// What their file is called.
+    pub file: String,
+    /// The claims in their order; at least one.
+    pub lines: Vec<Line>,
+}
+
+impl Claims {
+    /// Reads the claims of a file; `-` is standard input.
+    ///
+    /// # Errors
+    /// The file cannot be read, or what is wrong in it, with its line.
+    pub fn of_file(file: &Path) -> Result<Claims, String> {
+        let text = match file.as_os_str() == "-" {
+            true => std::io::read_to_string(std::io::stdin()),
+            false => std::fs::read_to_string(file),
         };
-        all.push(Line { number, text: line.to_owned(), kind });
+        let name = file.display().to_string();
+        let text = text.map_err(|e| format!("Error: {name}: {e}"))?;
+        Claims::new(&name, &text)
     }
-    match all.is_empty() {
-        true => Err(format!("Error: {name}: there are no claims in it")),
-        false => Ok(all),
+
+    /// Reads the claims of a text that is from a file with this name.
+    ///
+    /// # Errors
+    /// What is wrong in it, with its line.
+    pub fn new(name: &str, text: &str) -> Result<Claims, String> {
+        let mut about = About::Given;
+        let mut lines = Vec::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = without_comment(line).trim();
+            if line.is_empty() {
+                continue;
+            }
+            let wrong = |what: String| format!("Error: {name}:{number}: {what}\n{line}");
+            if let Some(next) = heading(line) {
+                about = next.map_err(wrong)?;
+                continue;
+            }
+            let kind = kind(line, Path::new(name)).map_err(|what| wrong(what.to_owned()))?;
+            lines.push(Line { number, text: line.to_owned(), kind, about: about.clone() });
+        }
+        match lines.is_empty() {
+            true => Err(format!("Error: {name}: there are no claims in it")),
+            false => Ok(Claims { file: name.to_owned(), lines }),
+        }
+    }
+}
+
+/// The chains that later lines are about, if a line says so.
+fn heading(line: &str) -> Option<Result<About, String>> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        ["hook", ref rest @ ..] => Some(HookName::parse(rest).map(About::Hook)),
+        ["chain", family, table, chain] => {
+            Some(Ok(About::Chain([family, table, chain].map(str::to_owned))))
+        }
+        ["chain", ..] => Some(Err("`chain` takes a family, a table and a chain".to_owned())),
+        _ => None,
+    }
+}
+
+/// What a line of a file claims.
+fn kind(line: &str, file: &Path) -> Result<Kind, &'static str> {
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    match word {
+        "never" | "always" => {
+            let rest = rest.trim_start();
+            let (outcome, matches) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+            let outcome = match outcome {
+                "accept" => Outcome::Accept,
+                "drop" => Outcome::Drop,
+                "reject" => Outcome::Reject,
+                "queue" => Outcome::Queue,
+                "leave" | "reach" => return Err(NO_NETWORK),
+                _ => return Err("expected accept, drop, reject or queue"),
+            };
+            let matches = matches.trim().to_owned();
+            Ok(Kind::Outcome { always: word == "always", outcome, matches })
+        }
+        "same" if !rest.trim().is_empty() => {
+            let directory = file.parent().unwrap_or(Path::new(""));
+            Ok(Kind::Same(directory.join(rest.trim())))
+        }
+        "reach" => Err(NO_NETWORK),
+        _ => Err("a claim begins with never, always or same"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use penstock_program::{Family, Hook};
+
+    use super::*;
+
+    #[test]
+    fn claims_are_about_what_the_line_before_them_says() {
+        let text = "never accept tcp dport 22 # nobody\nhook forward\nalways drop\n\n\
+                    chain inet filter input\nnever drop ct state established\n\
+                    hook ingress on \"lan\"\nnever accept";
+        let claims = Claims::new("claims", text).unwrap();
+        let hook = |family, hook, device: Option<&str>| {
+            About::Hook(HookName { family, hook, device: device.map(str::to_owned) })
+        };
+        let expected = [
+            (1, About::Given),
+            (3, hook(Family::Inet, Hook::Forward, None)),
+            (6, About::Chain(["inet", "filter", "input"].map(str::to_owned))),
+            (8, hook(Family::Netdev, Hook::Ingress, Some("lan"))),
+        ];
+        let found: Vec<_> =
+            claims.lines.into_iter().map(|line| (line.number, line.about)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn wrong_lines_are_told_with_their_place() {
+        for (text, message) in [
+            ("", "claims: there are no claims in it"),
+            ("# nothing\nhook input", "claims: there are no claims in it"),
+            ("sometimes accept", "claims:1: a claim begins with never, always or same"),
+            ("never pass", "claims:1: expected accept, drop, reject or queue"),
+            ("\nhook here", "claims:2: `here` is no hook"),
+            ("hook bridge in put", "claims:1: `hook` takes [FAMILY] HOOK [on DEVICE]"),
+            ("hook ip input", "claims:1: packets of ip pass hooks of inet"),
+            ("hook input on lan", "claims:1: packets pass this hook whatever their device is"),
+            ("chain filter input", "claims:1: `chain` takes a family, a table and a chain"),
+            ("reach iifname lan", "claims:1: claims about the way through a network are not"),
+        ] {
+            let error = Claims::new("claims", text).err().unwrap_or_default();
+            assert!(error.starts_with(&format!("Error: {message}")), "{text}: {error}");
+        }
     }
 }

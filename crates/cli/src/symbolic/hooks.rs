@@ -34,6 +34,83 @@ const HOOKS: [(Hook, &str); 7] = [
     (Hook::Egress, "egress"),
 ];
 
+/// A hook as claims name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HookName {
+    /// The family whose packets pass it.
+    pub family: Family,
+    /// The hook.
+    pub hook: Hook,
+    /// The device, for hooks of devices; the one that there is where none is said.
+    pub device: Option<String>,
+}
+
+impl HookName {
+    /// Reads `[FAMILY] HOOK [on DEVICE]`.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn parse(words: &[&str]) -> Result<HookName, String> {
+        let (name, device) = match *words {
+            [ref name @ .., "on", device] => (name, Some(device.trim_matches('"').to_owned())),
+            _ => (words, None),
+        };
+        let (family, hook) = match *name {
+            [hook] => (None, hook),
+            [family, hook] => (Some(family), hook),
+            _ => return Err("`hook` takes [FAMILY] HOOK [on DEVICE]".to_owned()),
+        };
+        let known = HOOKS.iter().find(|(_, word)| *word == hook);
+        let (hook, _) = *known.ok_or_else(|| format!("`{hook}` is no hook"))?;
+        let of_device = matches!(hook, Hook::Ingress | Hook::Egress);
+        let family = match family {
+            None if of_device => Family::Netdev,
+            None | Some("inet") => Family::Inet,
+            Some("bridge") => Family::Bridge,
+            Some("arp") => Family::Arp,
+            Some("netdev") => Family::Netdev,
+            Some(word @ ("ip" | "ip6")) => {
+                return Err(format!(
+                    "packets of {word} pass hooks of inet: claims tell them apart, \
+                     as by `meta nfproto`"
+                ));
+            }
+            Some(word) => return Err(format!("`{word}` is no family")),
+        };
+        if device.is_some() && !of_device {
+            return Err("packets pass this hook whatever their device is".to_owned());
+        }
+        Ok(HookName { family, hook, device })
+    }
+
+    /// The hook of a ruleset, with chains or without any.
+    ///
+    /// # Errors
+    /// There are several devices, and none is said.
+    pub fn station(&self, ruleset: &Loaded) -> Result<Station, String> {
+        let HookName { family, hook, ref device } = *self;
+        let bases = ruleset.linked.bases.iter();
+        let mut devices: BTreeSet<String> = bases
+            .filter(|base| base.family == family && base.base.hook == hook)
+            .flat_map(|base| &base.base.devices)
+            .map(|device| device.to_string())
+            .collect();
+        let device = match device {
+            Some(device) => Some(device.clone()),
+            None if devices.len() > 1 => {
+                let all: Vec<String> = devices.into_iter().collect();
+                return Err(format!(
+                    "Error: hook {} is one of each of {}",
+                    hook_word(hook),
+                    all.join(", ")
+                ));
+            }
+            None => devices.pop_first(),
+        };
+        Ok(Station::new(Place { family, hook }, device))
+    }
+}
+
 /// What a hook is called in rules.
 pub fn hook_word(hook: Hook) -> &'static str {
     HOOKS.iter().find(|(of, _)| *of == hook).map_or("", |(_, word)| word)
@@ -94,18 +171,11 @@ pub fn stations(rulesets: &[&Loaded], settings: &Settings) -> Result<Vec<Station
             // Of one family alone nothing else needs to be told apart.
             let family = if families.next().is_some() { Family::Inet } else { first };
             let place = Place { family, hook };
-            let station = |device: Option<String>| Station {
-                place,
-                name: match &device {
-                    Some(device) => format!("{} {word} on {device}", family.name()),
-                    None => format!("{} {word}", family.name()),
-                },
-                device,
-                chain: None,
-            };
             match devices.is_empty() {
-                true => all.push(station(None)),
-                false => all.extend(devices.into_iter().map(|device| station(Some(device)))),
+                true => all.push(Station::new(place, None)),
+                false => {
+                    all.extend(devices.into_iter().map(|device| Station::new(place, Some(device))));
+                }
             }
         }
     }
@@ -116,6 +186,16 @@ pub fn stations(rulesets: &[&Loaded], settings: &Settings) -> Result<Vec<Station
 }
 
 impl Station {
+    /// The chains of a hook, of a device if it is one of devices.
+    fn new(place: Place, device: Option<String>) -> Station {
+        let name = format!("{} {}", place.family.name(), hook_word(place.hook));
+        let name = match &device {
+            Some(device) => format!("{name} on {device}"),
+            None => name,
+        };
+        Station { place, name, device, chain: None }
+    }
+
     /// What is printed of a ruleset that could not be evaluated here.
     pub fn failed(&self, side: &Loaded, devices: &Devices, failure: &Failure) -> String {
         match failure {

@@ -51,24 +51,38 @@ impl Source {
 }
 
 /// Names of devices: each that a ruleset names gets an index. Everything else is the system's.
-#[derive(Default)]
-pub struct Devices {
+pub struct Devices<'n> {
     names: RefCell<Vec<String>>,
-    system: SystemNames,
+    system: Box<dyn Names + 'n>,
     /// Devices that are there have the index that they have: rules of the dataplane name it.
     live: bool,
 }
 
-impl Devices {
+impl<'n> Devices<'n> {
     /// Devices for rulesets from these places.
-    pub fn of(sources: &[&Source]) -> Devices {
-        Devices { live: sources.contains(&&Source::Live), ..Devices::default() }
+    pub fn of(sources: &[&Source]) -> Self {
+        let live = sources.contains(&&Source::Live);
+        Devices { names: RefCell::default(), system: Box::new(SystemNames::default()), live }
+    }
+
+    /// Devices of a ruleset that was read with these names.
+    pub fn known(names: &'n dyn Names) -> Self {
+        Devices { names: RefCell::default(), system: Box::new(Known(names)), live: true }
     }
 }
 
-impl Names for Devices {
+/// Names that somebody else has.
+struct Known<'n>(&'n dyn Names);
+
+impl Names for Known<'_> {
     fn rest(&self) -> &dyn Names {
-        &self.system
+        self.0
+    }
+}
+
+impl Names for Devices<'_> {
+    fn rest(&self) -> &dyn Names {
+        &*self.system
     }
 
     fn interface_index(&self, name: &str) -> Option<u32> {
@@ -141,7 +155,10 @@ impl Loaded {
     }
 
     /// A ruleset of a place that has a name.
-    fn of(name: &str, generation: Arc<Generation>, now: u64) -> Result<Loaded, String> {
+    ///
+    /// # Errors
+    /// Something in it cannot be evaluated.
+    pub fn of(name: &str, generation: Arc<Generation>, now: u64) -> Result<Loaded, String> {
         for table in &generation.tables {
             if let Some(chain) = table.chains.iter().find(|chain| chain.program.is_some()) {
                 let family = table.family.name();
@@ -192,9 +209,10 @@ impl Loaded {
 
     /// What decides, in words.
     pub fn decider_text(&self, decider: Decider, devices: &Devices) -> String {
-        match decider.rule {
-            Some(rule) => self.rule_text(rule, devices),
-            None => format!("policy of chain {}", self.chain_name(decider.base)),
+        match (decider.rule, decider.base) {
+            (Some(rule), _) => self.rule_text(rule, devices),
+            (None, Some(chain)) => format!("policy of chain {}", self.chain_name(chain)),
+            (None, None) => "no chain at this hook".to_owned(),
         }
     }
 

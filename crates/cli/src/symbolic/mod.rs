@@ -3,8 +3,11 @@
 //! What `penstock diff`, `prove`, `ask` and `cover` have in common: rulesets that are evaluated over
 //! all packets, the hooks of them, matches, and words for classes of packets.
 
+pub mod change;
 pub mod claims;
+pub mod gate;
 pub mod hooks;
+pub mod judge;
 pub mod load;
 pub mod matches;
 pub mod opened;

@@ -11,7 +11,7 @@ use super::load::{Devices, Loaded, Source};
 /// A ruleset, its devices and its hooks.
 pub struct Opened {
     /// Names of devices.
-    pub devices: Devices,
+    pub devices: Devices<'static>,
     /// The ruleset.
     pub rules: Loaded,
     /// The hooks that settings name; at least one.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use penstock_daemon::bpf::{Attach, Loaded};
+use penstock_daemon::proofs::ClaimsText;
 use penstock_daemon::{
     BatchLimits, Config, Driver, KeepState, OnDeath, PortConfig, PortPattern, PortWishes,
     QueueConfig, RuleLog, SharedLimits, Violation,
@@ -17,6 +18,7 @@ use penstock_program::cells::WORKERS;
 
 use crate::nft;
 use crate::options::{Opt, Values, long};
+use crate::symbolic::gate;
 
 /// How a setting is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,7 @@ impl Setting {
 const DRIVERS: [&str; 5] = ["auto", "packet", "xdp", "xdp-generic", "tap"];
 
 /// All settings.
-pub const SETTINGS: [Setting; 25] = [
+pub const SETTINGS: [Setting; 26] = [
     Setting {
         option: long(
             "ports",
@@ -74,6 +76,16 @@ pub const SETTINGS: [Setting; 25] = [
             given.config.rules = Some(text.into());
             Ok(())
         },
+    },
+    Setting {
+        option: long(
+            "claims",
+            "refuse each change of the ruleset after which a claim of this file does not hold, as `penstock prove`\n\
+             decides it",
+        )
+        .takes("FILE", Values::Files),
+        form: Form::One,
+        take: |given, text| claims(text).map(|claims| given.config.claims = Some(claims)),
     },
     Setting {
         option: long(
@@ -348,10 +360,7 @@ impl Default for Given {
             on_death: OnDeath::Open,
             hang_time: Duration::from_secs(10),
             seccomp: Some(Violation::Refuse),
-            batch: SharedLimits::new(BatchLimits {
-                time: Duration::from_secs(60),
-                memory: 4096 << 20,
-            }),
+            batch: SharedLimits::new(BatchLimits::default()),
             engine: Engine::Jit,
             offload: false,
             persist: None,
@@ -359,6 +368,8 @@ impl Default for Given {
             sysctls: Default::default(),
             devconf: Default::default(),
             nft: nft::call_of,
+            claims: None,
+            prover: gate::PROVER,
             metrics: None,
             queues: Vec::new(),
             rule_log: RuleLog::Stderr,
@@ -528,6 +539,13 @@ fn on_death(word: &str) -> Result<OnDeath, String> {
         // It is loaded from wherever the process is then.
         _ => std::path::absolute(word).map(OnDeath::Ruleset).map_err(|e| format!(": {e}")),
     }
+}
+
+fn claims(file: &str) -> Result<ClaimsText, String> {
+    let text = std::fs::read_to_string(file).map_err(|e| format!(": {file}: {e}"))?;
+    let claims = ClaimsText { name: file.to_owned(), text };
+    gate::read(&claims).map_err(|e| format!(":\n{e}"))?;
+    Ok(claims)
 }
 
 fn hang_time(text: &str) -> Result<Duration, String> {

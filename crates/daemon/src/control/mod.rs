@@ -57,6 +57,10 @@ pub struct NftCall {
     pub source: Source,
     /// The change is taken back unless it is confirmed in that time.
     pub confirm: Option<Duration>,
+    /// A file of the client with what the ruleset is to keep, besides what it keeps anyway.
+    pub claims: Option<String>,
+    /// What the change does to packets is printed.
+    pub diff: bool,
 }
 
 /// Where commands come from.

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use penstock_lang::session::remote::{Again, Changes, Copy};
@@ -35,6 +36,7 @@ use crate::config::Config;
 use crate::control::protocol::Message;
 use crate::control::{CaptureCall, Client, ClientFiles, NftCall, PATIENCE, Rights, Source};
 use crate::packet_listeners::Decision;
+use crate::proofs::{Becoming, ClaimsText, Proofs};
 use crate::rules::{Refused, Update};
 use crate::{now, probe};
 
@@ -87,6 +89,8 @@ struct Talk<'c, 's> {
     recorder: &'s Recorder<'c>,
     /// Changes are for the dataplane.
     submits: bool,
+    /// What is asked of changes before they are.
+    proofs: Proofs,
 }
 
 /// The changes of one evaluation, and what the dataplane answers to them.
@@ -96,6 +100,12 @@ struct Submission<'s> {
     submits: bool,
     copy: Copy,
     ask: Ask,
+    names: &'s ChildNames<'s>,
+    proofs: &'s Proofs,
+    /// The ruleset before the changes.
+    before: Arc<Generation>,
+    /// What they do to packets, if that is asked.
+    difference: Option<String>,
     /// The answer, once the dataplane was asked.
     answered: Option<io::Result<Answer>>,
 }
@@ -225,7 +235,7 @@ impl Child<'_> {
     }
 
     fn nft(&mut self, args: &[String]) -> io::Result<End> {
-        let NftCall { mut options, source, confirm } = match (self.config.nft)(args) {
+        let NftCall { mut options, source, confirm, claims, diff } = match (self.config.nft)(args) {
             Ok(call) => call,
             Err(message) => {
                 self.client.say(&Message::Err(message))?;
@@ -261,8 +271,19 @@ impl Child<'_> {
             self.channel,
             if submits { Delivery::Sent } else { Delivery::Held(LOOKED_AT) },
         );
+        let mut proofs = Proofs { diff, ..self.proofs() };
+        if let Some(name) = claims {
+            match ClientFiles(self.client).read(&name) {
+                Ok(text) => proofs.claims.push(ClaimsText { name, text }),
+                Err(reason) => {
+                    self.client.say(&Message::Err(format!("Error: {name}: {reason}\n")))?;
+                    return Ok(End::Status(1));
+                }
+            }
+        }
         let session = Session::new(options, &files, &names).noting(&recorder);
-        let mut talk = Talk { session, files: &files, names: &names, recorder: &recorder, submits };
+        let (files, names, recorder) = (&files, &names, &recorder);
+        let mut talk = Talk { session, files, names, recorder, submits, proofs };
         let (origin, text) = match source {
             Source::Interactive => return self.interactive(&mut talk, confirm),
             Source::Commands(text) => (Origin::CommandLine, text),
@@ -346,8 +367,28 @@ impl Child<'_> {
         };
         self.limit_time()?;
         let session = Session::new(options, &files, &names).noting(&recorder);
-        let mut talk = Talk { session, files: &files, names: &names, recorder: &recorder, submits };
+        let (files, names, recorder, proofs) = (&files, &names, &recorder, self.proofs());
+        let mut talk = Talk { session, files, names, recorder, submits, proofs };
         self.text(&mut talk, Origin::File { name, from: None }, text, None).map(End::Status)
+    }
+
+    /// What is asked of each change.
+    pub(super) fn proofs(&self) -> Proofs {
+        let claims = self.config.claims.iter().cloned().collect();
+        Proofs { prover: self.config.prover, claims, diff: false }
+    }
+
+    /// A ruleset that is to be in force. Answers about it may take half of what this process may.
+    pub(super) fn becoming<'a>(
+        &self,
+        after: &'a Generation,
+        names: &'a ChildNames<'_>,
+    ) -> Becoming<'a> {
+        let memory = match self.call.rights {
+            Rights::Look => self.call.memory.min(LOOKERS),
+            _ => self.call.memory,
+        };
+        Becoming { after, names, now: now(), memory: memory / 2, time: self.call.time }
     }
 
     /// Submits the changes of a text that was evaluated to the dataplane, if it has to decide.
@@ -360,6 +401,11 @@ impl Child<'_> {
         if submission.copy != Copy::Unchecked {
             let linked = Linked::new(generation).map_err(Refusal::Link)?;
             devices = self.call.rights == Rights::Look && wants_devices(generation, &linked);
+        }
+        if submission.proofs.are_asked() {
+            let becoming = self.becoming(generation, submission.names);
+            let difference = submission.proofs.of(&submission.before, &becoming);
+            submission.difference = difference.map_err(Refusal::Other)?;
         }
         if !submission.submits && !devices {
             return Ok(());
@@ -401,7 +447,7 @@ impl Child<'_> {
         let check = talk.session.options.check;
         let mut copy = match (talk.submits, talk.session.options.echo) {
             (_, true) if dynamic => Copy::Whole,
-            (true, false) => Copy::Unchecked,
+            (true, false) if !talk.proofs.are_asked() => Copy::Unchecked,
             _ => Copy::WithoutState,
         };
         let (mut resets, mut reset) = (Vec::new(), false);
@@ -419,16 +465,23 @@ impl Child<'_> {
                 submits: talk.submits && !rehearses,
                 copy,
                 ask: Ask::Submit { check, confirm, by: None },
+                names: talk.names,
+                proofs: &talk.proofs,
+                before: ruleset.generation(),
+                difference: None,
                 answered: None,
             };
-            let outcome = talk.session.run_gated(
+            let mut outcome = talk.session.run_gated(
                 origin.clone(),
                 text.to_owned(),
                 &mut ruleset,
                 now(),
                 &mut |generation: &Generation| self.submit(&mut submission, generation),
             );
-            let answered = submission.answered;
+            let Submission { answered, difference, .. } = submission;
+            if let Some(difference) = difference.filter(|_| outcome.ok) {
+                outcome.stdout.insert_str(0, &difference);
+            }
             talk.session.options.check = check;
             let again = match (&answered, outcome.again) {
                 (_, Some(Again::Whole)) => {

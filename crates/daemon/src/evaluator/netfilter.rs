@@ -20,8 +20,10 @@ use penstock_ruleset::link::{ErrorPlace, LinkError, Linked};
 use penstock_ruleset::reset::Reset;
 use penstock_ruleset::transaction::Applied;
 use penstock_ruleset::{Blame, Change, Errno, Error, Family, Generation, Ruleset, Transaction};
+use penstock_system::SystemNames;
 
 use super::child::{Child, GRACE, has_dynamic_sets, unexpected};
+use super::names::ChildNames;
 use super::protocol::{ANSWER, Answer, Ask};
 use super::recorder::{Delivery, Recorder};
 use super::sandbox;
@@ -29,6 +31,7 @@ use crate::connections;
 use crate::control::netfilter::{Datagram, Recipient, Request};
 use crate::control::protocol::Message;
 use crate::control::{Budget, PATIENCE, Rights};
+use crate::log;
 use crate::now;
 use crate::packet_listeners;
 use crate::rules::{InForce, Refused as Refusal};
@@ -490,6 +493,18 @@ impl<'b, 'c> Batch<'b, 'c> {
         })
     }
 
+    /// Whether what is claimed of each ruleset holds of this one. The error is a text.
+    fn proved(&self, after: &Generation) -> Result<(), String> {
+        let proofs = self.child.proofs();
+        if !proofs.are_asked() {
+            return Ok(());
+        }
+        let Child { channel, client, .. } = *self.child;
+        let names = ChildNames::new(SystemNames::default(), channel, client);
+        let before = self.base().generation();
+        proofs.of(&before, &self.child.becoming(after, &names)).map(|_| ())
+    }
+
     fn refused(&mut self, batch: &Transaction, refusal: Refusal) -> Refused {
         let whole = |errno| Refused { change: None, error: Error::new(errno, Blame::Whole) };
         match refusal {
@@ -559,6 +574,11 @@ impl Backend for Batch<'_, '_> {
             return Ok(());
         }
         batch.settle();
+        if let Err(sentence) = self.proved(batch.working()) {
+            log(format_args!("a change by {} ({}) is refused: {sentence}", by.name, by.id));
+            self.complete = true;
+            return Err(Refused { change: None, error: Error::new(Errno::Eperm, Blame::Whole) });
+        }
         self.submitted = true;
         let by = (by.id, by.name.to_string());
         let answer = match self.recorder.take_unsent() {

@@ -251,15 +251,22 @@ impl<'a> Session<'a> {
 
     /// Runs a file by its name; `-` is standard input.
     pub fn run_file(&mut self, name: &str, ruleset: &mut Ruleset, now: u64) -> Outcome {
+        match self.read_file(name) {
+            Ok((origin, text)) => self.run(origin, text, ruleset, now),
+            Err(stderr) => Outcome { stderr, ..Outcome::default() },
+        }
+    }
+
+    /// Reads a file by its name; `-` is standard input. The error is for standard error.
+    pub fn read_file(&self, name: &str) -> Result<(Origin, String), String> {
         match self.files.read(name) {
             Ok(text) => {
                 let name = if name == "-" { "/dev/stdin" } else { name };
-                self.run(Origin::File { name: name.to_string(), from: None }, text, ruleset, now)
+                Ok((Origin::File { name: name.to_string(), from: None }, text))
             }
-            Err(reason) => Outcome {
-                stderr: format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(name, &reason)),
-                ..Outcome::default()
-            },
+            Err(reason) => {
+                Err(format!("internal:0:0-0: Error: {}\n\n\n", cannot_read(name, &reason)))
+            }
         }
     }
 

@@ -194,7 +194,7 @@ impl Nodes {
     /// Says that an operation goes on; now and then that its time is over.
     pub(super) fn step(&mut self) -> Result<(), Stop> {
         self.steps = self.steps.wrapping_add(1);
-        match self.steps % STEPS_BETWEEN_CLOCKS == 0 && Instant::now() >= self.end {
+        match self.steps.is_multiple_of(STEPS_BETWEEN_CLOCKS) && Instant::now() >= self.end {
             true => Err(Stop::Time),
             false => Ok(()),
         }

@@ -207,7 +207,8 @@ impl Run<'_, '_> {
             {
                 self.packet.meta.ct = self.example.tracked();
             }
-            decider = Some(Decider { rule: None, base: base.chain });
+            let base_chain = Some(base.chain);
+            decider = Some(Decider { rule: None, base: base_chain });
             if base.family != universe.place.family && base.family != self.env.context.family {
                 continue;
             }
@@ -217,7 +218,7 @@ impl Run<'_, '_> {
             }
             match self.chain(base.chain) {
                 Left::End(end, rule) => {
-                    let decider = Decider { rule: Some(rule), base: base.chain };
+                    let decider = Decider { rule: Some(rule), base: base_chain };
                     if end != End::Accept {
                         return (end, decider);
                     }
@@ -228,12 +229,12 @@ impl Run<'_, '_> {
                 Left::Over => {
                     let chain = self.program.image.chain(base.chain);
                     if chain.and_then(|chain| chain.policy_accept) == Some(false) {
-                        return (End::Drop, Decider { rule: None, base: base.chain });
+                        return (End::Drop, Decider { rule: None, base: base_chain });
                     }
                 }
             }
         }
-        (End::Accept, decider.unwrap_or(Decider { rule: None, base: ChainIndex(0) }))
+        (End::Accept, decider.unwrap_or(Decider { rule: None, base: None }))
     }
 
     fn chain(&mut self, base: ChainIndex) -> Left {

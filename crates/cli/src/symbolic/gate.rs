@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What is found out of a ruleset before it is in force: whether claims hold of it, and what it does
+//! to packets that the one before it did not.
+
+use std::sync::Arc;
+
+use penstock_daemon::proofs::{Becoming, ClaimsText, Prover};
+use penstock_ruleset::Generation;
+use penstock_symbolic::Limits;
+
+use super::Settings;
+use super::change::Change;
+use super::claims::{Claims, Kind};
+use super::judge::decide;
+use super::load::{Devices, Loaded};
+
+/// Answers what the dataplane asks of a change.
+pub const PROVER: Prover = Prover { keeps, difference };
+
+/// Checks the text of claims that rulesets are to keep.
+///
+/// # Errors
+/// What is wrong in it, after `Error: `.
+pub fn read(claims: &ClaimsText) -> Result<Claims, String> {
+    let read = Claims::new(&claims.name, &claims.text)?;
+    match read.lines.iter().find(|line| matches!(line.kind, Kind::Same(_))) {
+        Some(line) => Err(format!(
+            "Error: {}:{}: `same` would refuse each change\n{}",
+            claims.name, line.number, line.text
+        )),
+        None => Ok(read),
+    }
+}
+
+/// Whether claims hold of the ruleset that is to be in force.
+///
+/// # Errors
+/// One does not, with a packet, or it is not decided: a text that continues `Error: `.
+fn keeps(claims: &ClaimsText, becoming: &Becoming<'_>) -> Result<(), String> {
+    let said = |e: String| e.strip_prefix("Error: ").map_or(e.clone(), str::to_owned);
+    let claims = read(claims).map_err(said)?;
+    let devices = Devices::known(becoming.names);
+    let rules = loaded(becoming.after, becoming.now).map_err(said)?;
+    let decided = decide(&claims, &rules, &devices, &settings(becoming)).map_err(said)?;
+    let mut refuted = String::new();
+    for claim in decided {
+        let Some(wrong) = claim.wrong else { continue };
+        let (file, line) = (&claims.file, claim.line);
+        refuted.push_str(&format!("refuted   {file}:{}: {}\n{wrong}", line.number, line.text));
+    }
+    match refuted.is_empty() {
+        true => Ok(()),
+        false => {
+            Err(format!("the ruleset would not be what is claimed of it\n{}", refuted.trim_end()))
+        }
+    }
+}
+
+/// What a change does to packets, as `penstock diff` prints it.
+///
+/// # Errors
+/// It cannot be evaluated: a text that continues `Error: `.
+fn difference(before: &Generation, becoming: &Becoming<'_>) -> Result<String, String> {
+    let said = |e: String| e.strip_prefix("Error: ").map_or(e.clone(), str::to_owned);
+    let devices = Devices::known(becoming.names);
+    let old = loaded(before, becoming.now).map_err(said)?;
+    let new = loaded(becoming.after, becoming.now).map_err(said)?;
+    let change = Change::new(&old, &new, &devices, &settings(becoming), None).map_err(said)?;
+    Ok(change.text())
+}
+
+fn loaded(generation: &Generation, now: u64) -> Result<Loaded, String> {
+    Loaded::of("the ruleset", Arc::new(generation.clone()), now)
+}
+
+fn settings(becoming: &Becoming<'_>) -> Settings {
+    let most = Limits::default();
+    let memory = usize::try_from(becoming.memory).unwrap_or(usize::MAX).min(most.memory);
+    let limits = Limits { memory, time: becoming.time.min(most.time) };
+    Settings { limits, ..Settings::default() }
+}

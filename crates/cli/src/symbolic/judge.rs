@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Whether claims hold of a ruleset, and a packet for which one does not.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use penstock_program::image::RuleIndex;
+use penstock_symbolic::{
+    Claim, Example, Fate, Program, Proof, Side, Unanswered, check, diff, parts, prove,
+};
+
+use super::Settings;
+use super::claims::{About, Claims, Kind, Line};
+use super::hooks::{Station, stations};
+use super::load::{Devices, Loaded, Source};
+use super::matches::Matches;
+use super::told::{Told, confirmed, rule_of};
+use super::words::Words;
+
+/// A claim that was decided.
+pub struct Decided<'c> {
+    /// The claim.
+    pub line: &'c Line,
+    /// No packet can match what it is about.
+    pub is_empty: bool,
+    /// Why it does not hold.
+    pub wrong: Option<String>,
+}
+
+/// Decides claims of a ruleset, in their order.
+///
+/// # Errors
+/// What a claim is about is not there, or cannot be evaluated.
+pub fn decide<'c>(
+    claims: &'c Claims,
+    rules: &Loaded,
+    devices: &Devices<'_>,
+    settings: &Settings,
+) -> Result<Vec<Decided<'c>>, String> {
+    let mut decided = Vec::new();
+    // Claims about one hook are decided together.
+    for lines in claims.lines.chunk_by(|a, b| a.about == b.about) {
+        let station = station(&lines[0].about, rules, settings)?;
+        let judge = Judge { file: &claims.file, station, rules, settings, devices };
+        decided.extend(judge.lines(lines)?);
+    }
+    Ok(decided)
+}
+
+/// The chains that claims are about.
+fn station(about: &About, rules: &Loaded, settings: &Settings) -> Result<Station, String> {
+    let found = match about {
+        About::Given => stations(&[rules], settings)?,
+        About::Hook(name) => vec![name.station(rules)?],
+        About::Chain(chain) => {
+            stations(&[rules], &Settings { chain: Some(chain.clone()), ..settings.clone() })?
+        }
+    };
+    let names: Vec<String> = found.iter().map(|station| station.name.clone()).collect();
+    match <[Station; 1]>::try_from(found) {
+        Ok([station]) => Ok(station),
+        Err(_) if names.is_empty() => {
+            Err(format!("Error: {}: there are no base chains", rules.file))
+        }
+        Err(_) => Err(format!(
+            "Error: claims are about one hook: a line `hook ...` or `chain ...` before them, \
+             --hook or --chain says which of {}",
+            names.join(", ")
+        )),
+    }
+}
+
+/// Decides claims about the chains of one hook.
+struct Judge<'a> {
+    /// What the file of claims is called.
+    file: &'a str,
+    station: Station,
+    rules: &'a Loaded,
+    settings: &'a Settings,
+    devices: &'a Devices<'a>,
+}
+
+impl Judge<'_> {
+    fn lines<'c>(&self, lines: &'c [Line]) -> Result<Vec<Decided<'c>>, String> {
+        let mut outcomes = self.outcomes(lines)?.into_iter();
+        let mut decided = Vec::new();
+        for line in lines {
+            decided.push(match &line.kind {
+                Kind::Outcome { .. } => outcomes.next().expect("one for each claim"),
+                Kind::Same(file) => Decided { line, is_empty: false, wrong: self.same(file)? },
+            });
+        }
+        Ok(decided)
+    }
+
+    /// Decides the claims about outcomes, in their order.
+    fn outcomes<'c>(&self, lines: &'c [Line]) -> Result<Vec<Decided<'c>>, String> {
+        let &Judge { file, ref station, rules, settings, devices } = self;
+        let mut outcome_lines = Vec::new();
+        let mut all = Vec::new();
+        for line in lines {
+            let Kind::Outcome { always, outcome, matches } = &line.kind else { continue };
+            let wrong = |e| format!("Error: {file}:{}: {e}\n{}", line.number, line.text);
+            outcome_lines.push((line, *always, *outcome));
+            all.push(Matches::new(matches, station, devices, rules.now).map_err(wrong)?);
+        }
+        if all.is_empty() {
+            return Ok(Vec::new());
+        }
+        let programs: Result<Vec<Program<'_>>, String> =
+            all.iter().map(|one| one.program(settings)).collect();
+        let programs = programs?;
+        let claims: Vec<Claim<'_>> = outcome_lines
+            .iter()
+            .zip(&programs)
+            .map(|((_, always, outcome), matches)| Claim {
+                matches,
+                always: *always,
+                outcome: *outcome,
+            })
+            .collect();
+        let program = station.program(rules, settings, &mut HashMap::new());
+        let proofs = prove(station.place, &program, &claims, settings.limits);
+        let proofs = proofs.map_err(|unanswered| match unanswered {
+            Unanswered::Rules(failure) => station.failed(rules, devices, &failure),
+            Unanswered::Match(number, failure) => {
+                let (line, ..) = outcome_lines[number];
+                format!("Error: {file}:{}: {failure}\n{}", line.number, line.text)
+            }
+        })?;
+        let rule_name = |number: u32| rules.rule_place(RuleIndex(number), devices);
+        let listing = rules.listing(&rules.generation, devices);
+        let words = Words::new(listing, station.place, &proofs.universe, &rule_name);
+        let mut decided = Vec::new();
+        for ((line, ..), proof) in outcome_lines.iter().zip(&proofs.proofs) {
+            let wrong = self.refuted(&words, proof, &program)?;
+            decided.push(Decided { line, is_empty: *proof == Proof::NothingMatches, wrong });
+        }
+        Ok(decided)
+    }
+
+    /// The packet for which a claim does not hold, with the rules that it meets.
+    fn refuted(
+        &self,
+        words: &Words<'_>,
+        proof: &Proof,
+        program: &Program<'_>,
+    ) -> Result<Option<String>, String> {
+        let Proof::Refuted { example, end, decider, depends } = proof else { return Ok(None) };
+        let universe = words.universe();
+        let fate = Fate { end: *end, written: Vec::new() };
+        let such = words.example(example, &parts(universe, example), depends);
+        let mut text = format!("          by: {such}\n");
+        match Example::new(universe, example) {
+            None => text.push_str("          (no example could be made)\n"),
+            Some(made) => {
+                let verified = confirmed(check(&made, program, &fate, &[*decider]))?;
+                for rule in &verified.met {
+                    let rule = self.rules.rule_text(*rule, self.devices);
+                    text.push_str(&format!("          {rule}\n"));
+                }
+            }
+        }
+        if decider.rule.is_none() {
+            let policy = self.rules.decider_text(*decider, self.devices);
+            text.push_str(&format!("          {policy}\n"));
+        }
+        text.push_str(&format!("          {}\n", words.fate(&fate)));
+        Ok(Some(text))
+    }
+
+    /// Whether another ruleset does the same; if not, for which packets it does not.
+    fn same(&self, file: &Path) -> Result<Option<String>, String> {
+        let &Judge { ref station, rules, settings, devices, .. } = self;
+        let other = Loaded::new(&Source::File(file.to_owned()), devices, rules.now)?;
+        let mut sets = HashMap::new();
+        let mut there = station.program(&other, settings, &mut sets);
+        let mut here = station.program(rules, settings, &mut sets);
+        let found = diff(station.place, &mut there, &mut here, settings.limits);
+        let difference = found.map_err(|(side, failure)| {
+            let side = if side == Side::Old { &other } else { rules };
+            station.failed(side, devices, &failure)
+        })?;
+        let Some(class) = difference.classes.first() else { return Ok(None) };
+        let sides = [(&other, &there), (rules, &here)];
+        let rule_name = |number: u32| rule_of(number, &sides, devices);
+        let listing = rules.listing(&rules.generation, devices);
+        let words = Words::new(listing, station.place, &difference.universe, &rule_name);
+        let told = Told::new(&words, class, &sides, devices)?;
+        let mut text = format!("          by: {}\n", told.packets.join("\n           or "));
+        for (word, fate) in ["there", "here"].into_iter().zip(&told.fates) {
+            text.push_str(&format!("          {word}: {}", fate.text("              ")));
+        }
+        text.push_str(&format!("       {}", told.example_text()));
+        Ok(Some(text))
+    }
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What is proved of a ruleset before it is in force. The engine is the program's; this says what is
+//! asked of it.
+
+use std::fmt;
+use std::time::Duration;
+
+use penstock_lang::names::Names;
+use penstock_ruleset::Generation;
+
+/// A text of claims, and the name of its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimsText {
+    /// What the file is called.
+    pub name: String,
+    /// Its lines.
+    pub text: String,
+}
+
+/// A ruleset that is to be in force, and what an answer about it may take.
+pub struct Becoming<'a> {
+    /// The ruleset.
+    pub after: &'a Generation,
+    /// Names of its devices.
+    pub names: &'a dyn Names,
+    /// Nanoseconds since the epoch.
+    pub now: u64,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Time.
+    pub time: Duration,
+}
+
+/// Who answers.
+#[derive(Clone, Copy)]
+pub struct Prover {
+    /// Whether claims hold of the ruleset. The error is a text that continues `Error: `.
+    pub keeps: fn(&ClaimsText, &Becoming<'_>) -> Result<(), String>,
+    /// What the change from another ruleset does to packets, in lines. The error is a text that
+    /// continues `Error: `.
+    pub difference: fn(&Generation, &Becoming<'_>) -> Result<String, String>,
+}
+
+impl fmt::Debug for Prover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Prover")
+    }
+}
+
+/// What is asked of a change.
+#[derive(Clone, Debug)]
+pub struct Proofs {
+    /// Who answers.
+    pub prover: Prover,
+    /// What the ruleset is to keep.
+    pub claims: Vec<ClaimsText>,
+    /// Whether it is asked what the change does to packets.
+    pub diff: bool,
+}
+
+impl Proofs {
+    /// Whether anything is asked.
+    pub fn are_asked(&self) -> bool {
+        !self.claims.is_empty() || self.diff
+    }
+
+    /// What the change does to packets, if that is asked.
+    ///
+    /// # Errors
+    /// Claims do not hold, or an answer cannot be given: a text that continues `Error: `.
+    pub fn of(
+        &self,
+        before: &Generation,
+        becoming: &Becoming<'_>,
+    ) -> Result<Option<String>, String> {
+        for claims in &self.claims {
+            (self.prover.keeps)(claims, becoming)?;
+        }
+        self.diff.then(|| (self.prover.difference)(before, becoming)).transpose()
+    }
+}
