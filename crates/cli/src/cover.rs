@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use penstock_daemon::out;
 use penstock_program::image::RuleIndex;
-use penstock_symbolic::{Case, Cover, Coverage, Element, Example, Key, Wanted, cover, parts};
+use penstock_symbolic::{Case, Cover, Coverage, Element, Example, Wanted, cover, parts};
 use serde_json::{Value as Json, json};
 
 use crate::options::given;
@@ -136,7 +136,7 @@ impl Found {
         }
         let mut missed_json = Vec::new();
         for element in &missed {
-            let (rule, key) = (named(element.rule), key(element, &words));
+            let (rule, key) = (named(element.rule), words.key(&element.key));
             let why = if element.never { "no packet meets it" } else { "no packet could be made" };
             let _ = writeln!(text, "\n{rule}\n    element {key}: {why}");
             missed_json.push(json!({ "rule": rule, "element": key, "never": element.never }));
@@ -191,7 +191,7 @@ fn told_cases<'u>(
                 its_rules.push(element.rule);
             }
             let rule = rules.rule_text(element.rule, devices);
-            meets.push(format!("{rule}: element {}", key(element, words)));
+            meets.push(format!("{rule}: element {}", words.key(&element.key)));
         }
         let fate = penstock_symbolic::Fate { end: verified.end, written: Vec::new() };
         all.push(ToldCase {
@@ -206,14 +206,6 @@ fn told_cases<'u>(
         });
     }
     all
-}
-
-/// The key of an element in words.
-fn key(element: &Element, words: &Words<'_>) -> String {
-    let Key { boxes, nfproto, transport } = &element.key;
-    let all: Vec<String> =
-        boxes.iter().map(|one| words.packets_of(one, *nfproto, *transport)).collect();
-    all.join(" or ")
 }
 
 /// `1 packet`, `2 packets`.

@@ -115,8 +115,9 @@ fn run(call: Call) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let mut own =
-        Own { session: Session::new(call.options, &files, &names), names: &names, proofs };
+    let review = |after: &Generation| (gate::PROVER.review)(&becoming(after, &names));
+    let session = Session::new(call.options, &files, &names).reviewed_by(&review);
+    let mut own = Own { session, names: &names, proofs };
     let mut changed = false;
     let mut show = |outcome: &Outcome| {
         changed |= outcome.changed;
@@ -150,6 +151,12 @@ fn proofs(call: &Call) -> Result<Proofs, String> {
     Ok(Proofs { prover: gate::PROVER, claims, diff: call.diff })
 }
 
+/// A ruleset that is to be in force, with the usual limits for answers about it.
+fn becoming<'a>(after: &'a Generation, names: &'a SystemNames) -> Becoming<'a> {
+    let BatchLimits { time, memory } = BatchLimits::default();
+    Becoming { after, names, now: now(), memory, time }
+}
+
 /// A session on a ruleset of this process.
 struct Own<'a> {
     session: Session<'a>,
@@ -167,9 +174,8 @@ impl Own<'_> {
         let before = ruleset.generation();
         let mut difference = None;
         let mut gate = |after: &Generation| {
-            let BatchLimits { time, memory } = BatchLimits::default();
-            let becoming = Becoming { after, names: self.names, now, memory, time };
-            difference = self.proofs.of(&before, &becoming).map_err(Refusal::Other)?;
+            difference =
+                self.proofs.of(&before, &becoming(after, self.names)).map_err(Refusal::Other)?;
             Ok(())
         };
         let mut outcome = self.session.run_gated(origin, text, ruleset, now, &mut gate);

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use penstock_lang::names::Names;
+use penstock_lang::session::Remark;
 use penstock_ruleset::Generation;
 
 /// A text of claims, and the name of its file.
@@ -40,6 +41,8 @@ pub struct Prover {
     /// What the change from another ruleset does to packets, in lines. The error is a text that
     /// continues `Error: `.
     pub difference: fn(&Generation, &Becoming<'_>) -> Result<String, String>,
+    /// Rules and other parts that make no difference.
+    pub review: fn(&Becoming<'_>) -> Vec<Remark>,
 }
 
 impl fmt::Debug for Prover {

@@ -2,7 +2,7 @@
 
 //! Classes of packets of which the same becomes: in one ruleset, or in each of two.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use penstock_program::expr::MetaKey;
 
@@ -265,6 +265,32 @@ pub(crate) fn depends(universe: &Universe, region: &Region) -> Vec<Field> {
     let support = universe.diagrams.support(region);
     let is_asked = |field: &Field| universe.variables(*field).iter().any(|n| support.contains(n));
     outside.into_iter().filter(is_asked).collect()
+}
+
+/// Whether two rulesets treat any of the packets of a region otherwise.
+pub(crate) fn differ(
+    universe: &Universe,
+    [a, b]: [&Evaluated; 2],
+    region: &Region,
+) -> Decided<bool> {
+    let d = &universe.diagrams;
+    let fields: HashSet<&Field> = a.written.keys().chain(b.written.keys()).collect();
+    for (ends, part) in by_ends(d, &[a, b], region)? {
+        if ends[0] != ends[1] {
+            return Ok(true);
+        }
+        for field in fields.iter().filter(|field| matters(***field, ends[0])) {
+            let of_a = bits_of(universe, &a.written, **field)?;
+            let of_b = bits_of(universe, &b.written, **field)?;
+            // Bit by bit: that two long numbers are equal may be a large diagram.
+            for (bit_a, bit_b) in of_a.iter().zip(&of_b).filter(|(a, b)| a != b) {
+                if d.meet(&part, &d.xor(&bit_a.region(d), &bit_b.region(d))?)? {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Classes of the packets of a region, which are all possible; the largest first.

@@ -18,7 +18,7 @@ use crate::place::Place;
 use crate::preferred::{preferred, usual_protocol};
 use crate::program::{Program, reachable};
 use crate::universe::Universe;
-use crate::walk::{Failure, Matches, Notes, evaluate_noting, may_match};
+use crate::walk::{Failure, Matches, Notes, Noting, evaluate_noting, may_match};
 
 /// The last bytes of the first case's addresses: rulesets seldom name hosts there.
 const FIRST: u16 = 0x2002;
@@ -127,7 +127,8 @@ pub fn cover(
     for rule in &rules {
         let enter = enters(&universe, &matches, *rule, &early).map_err(limit)?;
         let closer = wanted.elements.then_some(*rule);
-        let notes = evaluate_noting(&mut universe, program, &matches, &enter, closer)?;
+        let noting = Noting { closer, maps_only: true, ..Noting::default() };
+        let (_, notes) = evaluate_noting(&mut universe, program, &matches, &enter, noting)?;
         if !notes.elements.is_empty() {
             maps.insert(*rule, notes.elements);
         }
@@ -152,7 +153,8 @@ pub fn cover(
         let met = universe.diagrams.and(&regions[rule], &possible).map_err(limit)?;
         if met.is_none() {
             let enter = enters(&universe, &matches, *rule, &possible).map_err(limit)?;
-            let notes = evaluate_noting(&mut universe, program, &matches, &enter, None)?;
+            let noting = Noting::default();
+            let (_, notes) = evaluate_noting(&mut universe, program, &matches, &enter, noting)?;
             let why = why_never(&universe, program, *rule, &notes, &enter).map_err(limit)?;
             search.found.insert(*rule, why);
         } else if search.case(&universe, *rule, &met).map_err(limit)?.is_none() {
@@ -207,7 +209,7 @@ impl Search<'_, '_> {
 }
 
 /// The key of an element, as those packets have it that come to its map.
-fn key_of(universe: &Universe, key: &Region, come: &Region) -> Decided<Key> {
+pub(crate) fn key_of(universe: &Universe, key: &Region, come: &Region) -> Decided<Key> {
     let d = &universe.diagrams;
     let own = d.and(key, come)?;
     let boxes = match own.is_none() {
@@ -237,7 +239,7 @@ fn usual_fields(place: Place) -> Vec<Field> {
 }
 
 /// Possible packets that a rule may match.
-fn enters(
+pub(crate) fn enters(
     universe: &Universe,
     matches: &Matches,
     rule: RuleIndex,
@@ -356,7 +358,7 @@ pub fn own_addresses(example: &Example<'_>, addresses: Addresses) -> Vec<u8> {
 }
 
 /// Why none of the packets that a rule may match meets it.
-fn why_never(
+pub(crate) fn why_never(
     universe: &Universe,
     program: &Program<'_>,
     rule: RuleIndex,

@@ -26,7 +26,7 @@
 //! | `classes`, `diff` | packets by what becomes of them; those that two rulesets treat otherwise |
 //! | `matched`, `ask`, `prove` | what becomes of the packets that a match is about; claims |
 //! | `example` | a packet of a region, and what the interpreter does with it |
-//! | `cover` | packets that together meet every rule |
+//! | `cover`, `review` | packets that together meet every rule; rules that make no difference |
 //!
 //! A file uses those of its row and of rows above; `example` checks what those above it say
 //! and uses none of them.
@@ -60,6 +60,7 @@ mod preferred;
 mod program;
 mod prove;
 mod question;
+mod review;
 mod universe;
 mod walk;
 
@@ -78,7 +79,9 @@ pub use matched::Unanswered;
 pub use place::Place;
 pub use program::{Base, Program, reachable, set_address};
 pub use prove::{Claim, Outcome, Proof, Proofs, prove};
+pub use review::{ElementUse, Review, Use, review};
 pub use universe::Universe;
 pub use walk::{
-    Decision, Evaluated, Failure, Matches, Notes, evaluate, evaluate_noting, matching, may_match,
+    Decision, Evaluated, Failure, Matches, Notes, Noting, evaluate, evaluate_noting, matching,
+    may_match,
 };

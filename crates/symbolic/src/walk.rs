@@ -60,11 +60,22 @@ pub struct Notes {
     pub entered: HashMap<ChainIndex, Vec<Region>>,
     /// Packets that a rule took out of its chain, in the order of the walk.
     pub taken: Vec<(RuleIndex, Region)>,
-    /// The rule whose verdict maps are looked at closer.
-    closer: Option<RuleIndex>,
-    /// Elements of its verdict maps, in the order of the maps: packets with the key of the element,
-    /// and those of them that come to it.
+    /// Packets that come to the end of each base chain, in the order of the chains.
+    pub rest: Vec<(ChainIndex, Region)>,
+    /// Elements of the rule that was looked at closer, in the order of its sets: packets with the key
+    /// of the element, and those of them that come to it.
     pub elements: Vec<(Region, Region)>,
+}
+
+/// What is noted, and of which rules.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Noting {
+    /// The elements of the sets of this rule.
+    pub closer: Option<RuleIndex>,
+    /// Of these, those of verdict maps only.
+    pub maps_only: bool,
+    /// All is as if this rule were not there.
+    pub without: Option<RuleIndex>,
 }
 
 /// Why there is no answer.
@@ -127,8 +138,8 @@ impl Matches {
     }
 }
 
-/// Evaluates base chains over the packets of a region: which packets meet what. Of one rule elements
-/// of verdict maps are noted.
+/// Evaluates base chains over the packets of a region: what becomes of them, and which packets meet
+/// what.
 ///
 /// # Errors
 /// A limit, or a rule that has no symbolic meaning.
@@ -137,13 +148,15 @@ pub fn evaluate_noting(
     program: &Program<'_>,
     matches: &Matches,
     enter: &Region,
-    closer: Option<RuleIndex>,
-) -> Result<Notes, Failure> {
+    noting: Noting,
+) -> Result<(Evaluated, Notes), Failure> {
     let mut walk = Walk::new(universe, program);
-    walk.notes = Some(Notes { closer, ..Notes::default() });
+    walk.notes = Some(Notes::default());
+    walk.noting = noting;
     walk.matches = Some((matches, Hull::of(&walk.universe.diagrams, enter)));
     walk.hook(enter)?;
-    Ok(walk.notes.unwrap_or_default())
+    let Walk { decisions, machine, notes, .. } = walk;
+    Ok((Evaluated { decisions, written: machine.writes }, notes.unwrap_or_default()))
 }
 
 /// Variables of fields that rules change: rules see what rules before them have written, and a set
@@ -222,6 +235,7 @@ struct Walk<'a, 'p> {
     base: Option<ChainIndex>,
     before_tracking: bool,
     notes: Option<Notes>,
+    noting: Noting,
     /// What rules may match, if that is known; and what all packets have in common.
     matches: Option<(&'a Matches, Hull)>,
     /// Rules that were evaluated, and all.
@@ -239,6 +253,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             base: None,
             before_tracking: false,
             notes: None,
+            noting: Noting::default(),
             matches: None,
             done: (0, all),
         }
@@ -280,6 +295,9 @@ impl<'a, 'p> Walk<'a, 'p> {
             reach = wanted;
             let first = self.decisions.len();
             let rest = self.chain(base.chain, reach.clone(), 0)?;
+            if let Some(notes) = &mut self.notes {
+                notes.rest.push((base.chain, rest.clone()));
+            }
             let policy = self.program.image.chain(base.chain).and_then(|c| c.policy_accept);
             let end = if policy == Some(false) { End::Drop } else { End::Accept };
             self.decide(rest, end, None);
@@ -324,7 +342,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             if reach.is_none() {
                 break;
             }
-            if self.passes(rule, &reach)? {
+            if self.noting.without == Some(rule) || self.passes(rule, &reach)? {
                 continue;
             }
             self.limit(self.universe.diagrams.check_time())?;
@@ -406,7 +424,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             if live.is_none() {
                 break;
             }
-            if self.notes.as_ref().is_some_and(|notes| notes.closer == Some(rule)) {
+            if self.noting.closer == Some(rule) {
                 elements += self.elements(op, &live, elements)?;
             }
             let follows = self.operation(rule, number, op, live)?;
@@ -419,9 +437,13 @@ impl<'a, 'p> Walk<'a, 'p> {
         Ok(Follows { next: Some(live), ends })
     }
 
-    /// Notes the elements of a verdict map; how many it has. The first one has a number.
+    /// Notes the elements of a set or map; how many it has. The first one has a number.
     fn elements(&mut self, op: &Op, live: &Region, first: usize) -> Result<usize, Failure> {
-        let Op::Lookup { src, key_len, load: Load::Verdict, set, .. } = op else { return Ok(0) };
+        // Where elements do not match, those of packets that the rule is about are not looked at.
+        let Op::Lookup { src, key_len, inverse: false, load, set } = op else { return Ok(0) };
+        if self.noting.maps_only && *load != Load::Verdict {
+            return Ok(0);
+        }
         let key = self.machine.read(*src, *key_len);
         let d = &self.universe.diagrams;
         let all = self.limit(lookup::each(d, &key, set, self.program.now))?;

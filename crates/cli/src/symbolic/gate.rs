@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use penstock_daemon::proofs::{Becoming, ClaimsText, Prover};
+use penstock_lang::session::Remark;
 use penstock_ruleset::Generation;
 use penstock_symbolic::Limits;
 
@@ -14,9 +15,10 @@ use super::change::Change;
 use super::claims::{Claims, Kind};
 use super::judge::decide;
 use super::load::{Devices, Loaded};
+use super::remarks::remarks;
 
 /// Answers what the dataplane asks of a change.
-pub const PROVER: Prover = Prover { keeps, difference };
+pub const PROVER: Prover = Prover { keeps, difference, review };
 
 /// Checks the text of claims that rulesets are to keep.
 ///
@@ -68,6 +70,14 @@ fn difference(before: &Generation, becoming: &Becoming<'_>) -> Result<String, St
     let new = loaded(becoming.after, becoming.now).map_err(said)?;
     let change = Change::new(&old, &new, &devices, &settings(becoming), None).map_err(said)?;
     Ok(change.text())
+}
+
+/// What `nft --lint` says of a ruleset, besides what its text says. A ruleset that cannot run is
+/// refused elsewhere.
+fn review(becoming: &Becoming<'_>) -> Vec<Remark> {
+    let devices = Devices::known(becoming.names);
+    let rules = loaded(becoming.after, becoming.now);
+    rules.map_or_else(|_| Vec::new(), |rules| remarks(&rules, &devices, &settings(becoming)))
 }
 
 fn loaded(generation: &Generation, now: u64) -> Result<Loaded, String> {

@@ -11,6 +11,7 @@ pub mod judge;
 pub mod load;
 pub mod matches;
 pub mod opened;
+pub mod remarks;
 pub mod told;
 pub mod words;
 

@@ -13,7 +13,7 @@ use penstock_program::expr::{
 use penstock_program::{Data, Family, Register};
 use penstock_ruleset::model::{Rule, Table};
 use penstock_symbolic::{
-    Done, End, Fate, Field, HeaderBase, Input, PacketBox, Part, Place, Universe, Values, What,
+    Done, End, Fate, Field, HeaderBase, Input, Key, PacketBox, Part, Place, Universe, Values, What,
     Written,
 };
 
@@ -85,13 +85,16 @@ impl<'a> Words<'a> {
         self.packets_of(one, self.nfproto, self.transport)
     }
 
+    /// The key of an element.
+    pub fn key(&self, key: &Key) -> String {
+        let Key { boxes, nfproto, transport } = key;
+        let all: Vec<String> =
+            boxes.iter().map(|one| self.packets_of(one, *nfproto, *transport)).collect();
+        all.join(" or ")
+    }
+
     /// A box of packets of which the protocols are known, in words.
-    pub fn packets_of(
-        &self,
-        one: &PacketBox,
-        nfproto: Option<u8>,
-        transport: Option<u8>,
-    ) -> String {
+    fn packets_of(&self, one: &PacketBox, nfproto: Option<u8>, transport: Option<u8>) -> String {
         if one.parts.is_empty() {
             return "all packets".to_owned();
         }

@@ -148,6 +148,19 @@ pub(super) fn unexpected() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "not an answer")
 }
 
+/// A ruleset that is to be in force. Answers about it may take half of what a child for this call may.
+pub(super) fn becoming<'a>(
+    call: &Call,
+    after: &'a Generation,
+    names: &'a ChildNames<'_>,
+) -> Becoming<'a> {
+    let memory = match call.rights {
+        Rights::Look => call.memory.min(LOOKERS),
+        _ => call.memory,
+    };
+    Becoming { after, names, now: now(), memory: memory / 2, time: call.time }
+}
+
 /// Whether devices are to do something of a generation.
 fn wants_devices(generation: &Generation, linked: &Linked) -> bool {
     let chains = generation.tables.iter().flat_map(|table| &table.chains);
@@ -281,7 +294,10 @@ impl Child<'_> {
                 }
             }
         }
-        let session = Session::new(options, &files, &names).noting(&recorder);
+        let (call, prover) = (self.call, self.config.prover);
+        let review = |after: &Generation| (prover.review)(&becoming(call, after, &names));
+        let session = Session::new(options, &files, &names);
+        let session = session.noting(&recorder).reviewed_by(&review);
         let (files, names, recorder) = (&files, &names, &recorder);
         let mut talk = Talk { session, files, names, recorder, submits, proofs };
         let (origin, text) = match source {
@@ -378,19 +394,6 @@ impl Child<'_> {
         Proofs { prover: self.config.prover, claims, diff: false }
     }
 
-    /// A ruleset that is to be in force. Answers about it may take half of what this process may.
-    pub(super) fn becoming<'a>(
-        &self,
-        after: &'a Generation,
-        names: &'a ChildNames<'_>,
-    ) -> Becoming<'a> {
-        let memory = match self.call.rights {
-            Rights::Look => self.call.memory.min(LOOKERS),
-            _ => self.call.memory,
-        };
-        Becoming { after, names, now: now(), memory: memory / 2, time: self.call.time }
-    }
-
     /// Submits the changes of a text that was evaluated to the dataplane, if it has to decide.
     fn submit(
         &self,
@@ -403,7 +406,7 @@ impl Child<'_> {
             devices = self.call.rights == Rights::Look && wants_devices(generation, &linked);
         }
         if submission.proofs.are_asked() {
-            let becoming = self.becoming(generation, submission.names);
+            let becoming = becoming(self.call, generation, submission.names);
             let difference = submission.proofs.of(&submission.before, &becoming);
             submission.difference = difference.map_err(Refusal::Other)?;
         }
@@ -447,7 +450,9 @@ impl Child<'_> {
         let check = talk.session.options.check;
         let mut copy = match (talk.submits, talk.session.options.echo) {
             (_, true) if dynamic => Copy::Whole,
-            (true, false) if !talk.proofs.are_asked() => Copy::Unchecked,
+            (true, false) if !talk.proofs.are_asked() && !talk.session.options.lint => {
+                Copy::Unchecked
+            }
             _ => Copy::WithoutState,
         };
         let (mut resets, mut reset) = (Vec::new(), false);

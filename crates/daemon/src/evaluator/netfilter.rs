@@ -22,7 +22,7 @@ use penstock_ruleset::transaction::Applied;
 use penstock_ruleset::{Blame, Change, Errno, Error, Family, Generation, Ruleset, Transaction};
 use penstock_system::SystemNames;
 
-use super::child::{Child, GRACE, has_dynamic_sets, unexpected};
+use super::child::{Child, GRACE, becoming, has_dynamic_sets, unexpected};
 use super::names::ChildNames;
 use super::protocol::{ANSWER, Answer, Ask};
 use super::recorder::{Delivery, Recorder};
@@ -502,7 +502,7 @@ impl<'b, 'c> Batch<'b, 'c> {
         let Child { channel, client, .. } = *self.child;
         let names = ChildNames::new(SystemNames::default(), channel, client);
         let before = self.base().generation();
-        proofs.of(&before, &self.child.becoming(after, &names)).map(|_| ())
+        proofs.of(&before, &becoming(self.child.call, after, &names)).map(|_| ())
     }
 
     fn refused(&mut self, batch: &Transaction, refusal: Refusal) -> Refused {

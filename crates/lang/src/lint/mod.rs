@@ -14,7 +14,8 @@
 //! | `unused` | chains never jumped to; sets, maps and objects that no rule uses |
 //! | `suggest` | (errors) a misspelt word, with the nearest known one |
 //!
-//! Unused definitions come from the [`Scope`](penstock_syntax::scope::Scope).
+//! What is true of all packets only with the whole ruleset, somebody else says
+//! ([`Review`](crate::session::Review)). Unused definitions come from the [`Scope`](penstock_syntax::scope::Scope).
 
 mod contradiction;
 mod devices;

@@ -263,7 +263,7 @@ impl Session<'_> {
         let what = refusals::Subject::of(&change);
         // Sets may be large: a change is kept next to what the ruleset takes only for those who ask
         // for it.
-        let keep = self.options.echo || self.options.runnable_only;
+        let keep = self.options.echo || self.options.runnable_only || self.options.lint;
         let kept = keep.then(|| if self.options.echo { change.clone() } else { names_of(&change) });
         if let Some(Applied { handle, name }) = execution.apply(change, &what, &places) {
             execution.done.extend(kept.map(|change| Done { change, handle, name, places }));

@@ -36,6 +36,7 @@ mod execute;
 mod lines;
 mod objects;
 mod refusals;
+mod remarks;
 pub mod remote;
 mod replay;
 mod reset;
@@ -49,6 +50,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use penstock_ruleset::Family;
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::{CannotOffload, LinkError, Linked};
 use penstock_ruleset::model::Generation;
@@ -155,6 +157,33 @@ pub enum Refusal {
     Other(String),
 }
 
+/// What is said of a part of a ruleset, as a warning at the place that made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// The family of its table.
+    pub family: Family,
+    /// Its table.
+    pub table: String,
+    /// The part.
+    pub part: RemarkOn,
+    /// The warning.
+    pub text: String,
+}
+
+/// What a remark is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RemarkOn {
+    /// A rule, by its handle.
+    Rule(u64),
+    /// The policy of a chain, by its name.
+    Policy(String),
+    /// Nothing that a text makes.
+    Nothing,
+}
+
+/// Looks at a ruleset that is to be in force, for [`Options::lint`].
+pub type Review<'r> = dyn Fn(&Generation) -> Vec<Remark> + 'r;
+
 /// Has the last word on a generation before it is committed.
 pub type PreCommit<'g> = dyn FnMut(&Generation) -> Result<(), Refusal> + 'g;
 
@@ -218,6 +247,7 @@ pub struct Session<'a> {
     /// The remaining budget of the current text.
     budget: Rc<Budget>,
     changes: Option<&'a dyn Changes>,
+    review: Option<&'a Review<'a>>,
 }
 
 impl<'a> Session<'a> {
@@ -229,6 +259,7 @@ impl<'a> Session<'a> {
             names,
             scope: Scope::default(),
             changes: None,
+            review: None,
             budget: Rc::default(),
         }
     }
@@ -236,6 +267,12 @@ impl<'a> Session<'a> {
     /// Notes all changes of its runs there, too.
     pub fn noting(mut self, changes: &'a dyn Changes) -> Self {
         self.changes = Some(changes);
+        self
+    }
+
+    /// Has rulesets looked at, with [`Options::lint`].
+    pub fn reviewed_by(mut self, review: &'a Review<'a>) -> Self {
+        self.review = Some(review);
         self
     }
 
@@ -501,7 +538,14 @@ impl<'a> Session<'a> {
         }
         transaction.settle();
         match gate(transaction.working()) {
-            Ok(()) => {}
+            Ok(()) => {
+                if let Some(review) = self.review.filter(|_| self.options.lint) {
+                    for remark in review(transaction.working()) {
+                        remarks::add(&remark, done, &mut run.diags);
+                    }
+                    run.diags.list.sort_by_key(|d| (d.loc.input, d.loc.start));
+                }
+            }
             Err(Refusal::Link(e)) => blame(&e, done, &mut run.diags),
             Err(Refusal::Offload(e)) => run.diags.push(refused_offload(&e, done)),
             Err(Refusal::Change(number, e)) => run.diags.push(refused_change(number, &e, done)),

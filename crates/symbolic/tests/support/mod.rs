@@ -292,6 +292,7 @@ fn any_rule(rng: &mut Rng, chains: usize, effects: bool) -> String {
 }
 
 /// A table of a hook, as its rules: the chains that are called first.
+#[derive(Clone)]
 pub struct Draft {
     pub chains: Vec<Vec<String>>,
     pub base: Vec<String>,
