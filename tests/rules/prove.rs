@@ -33,7 +33,7 @@ fn commands_of_the_page_print_what_stands_there() {
         assert_eq!(printed.trim_end(), expected.trim_end(), "{command}");
         commands += 1;
     }
-    assert_eq!(commands, 7, "commands on the page");
+    assert_eq!(commands, 8, "commands on the page");
 }
 
 #[test]
@@ -72,6 +72,11 @@ fn exit_statuses_say_what_was_found() {
         ("penstock ask --rules new.nft tcp dport 22 counter } chain c { tcp dport 23", 2),
         ("penstock ask --rules new.nft limit rate 1/second", 2),
         ("penstock ask --rules missing.nft", 2),
+        ("penstock ask --matrix --json --rules new.nft tcp dport 22", 0),
+        ("penstock ask --matrix --rules grown.nft ct state established", 0),
+        ("penstock ask --matrix --rules new.nft tcp dport 22 accept", 2),
+        ("penstock ask --matrix --hook input --rules new.nft", 2),
+        ("penstock ask --html x.html --rules new.nft", 2),
         ("penstock cover --rules new.nft", 0),
         ("penstock cover --rules grown.nft", 1),
         ("penstock cover --json --hook input --rules grown.nft", 1),
@@ -82,6 +87,36 @@ fn exit_statuses_say_what_was_found() {
         let (printed, found) = run(line);
         assert_eq!(found, status, "{line}\n{printed}");
     }
+}
+
+#[test]
+fn a_matrix_is_a_page_and_knows_devices_by_name_and_by_index() {
+    const RULES: &str = "table inet t {
+        chain forward {
+            type filter hook forward priority 0; policy drop;
+            iif lan oifname . tcp dport { \"<b>\" . 22 } accept
+            oifname \"w*\" iifname vpn accept
+        }
+    }";
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let files = ["matrix.nft", "matrix.html"].map(|name| dir.join(name).display().to_string());
+    let [rules, page] = files;
+    std::fs::write(&rules, RULES).unwrap();
+    let (printed, status) = run(&format!("penstock ask --matrix --rules {rules}"));
+    let line = |from: &str| {
+        let line = printed.lines().find(|line| line.starts_with(from)).unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(status, 0, "{printed}");
+    assert_eq!(line(" "), "the host <b> lan vpn others", "{printed}");
+    assert_eq!(line("<b>"), "<b> all none none none none", "{printed}");
+    assert_eq!(line("lan"), "lan all tcp dport 22 none none none", "{printed}");
+    assert!(line("vpn").starts_with("vpn all none none none oifname"), "{printed}");
+    assert_eq!(run(&format!("penstock ask --matrix --html {page} --rules {rules}")).1, 0);
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("<th scope=\"col\">&lt;b&gt;</th>"), "{page}");
+    assert!(page.contains("<td class=\"some\"><code>tcp dport 22</code></td>"), "{page}");
+    assert!(!page.contains("<b>"), "{page}");
 }
 
 #[test]

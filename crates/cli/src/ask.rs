@@ -2,6 +2,9 @@
 
 //! `penstock ask`: what becomes of the packets that matches are about.
 
+mod matrix;
+mod page;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -9,12 +12,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_daemon::{errln, out};
+use penstock_daemon::{errln, now, out};
 use penstock_program::image::RuleIndex;
 use penstock_symbolic::{Answer, End, Unanswered, ask};
 use serde_json::{Value as Json, json};
 
-use crate::options::{Opt, flag, given, usage_lines};
+use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::setup::sentence;
 use crate::symbolic::hooks::Station;
 use crate::symbolic::load::{Devices, Loaded, Source};
@@ -23,6 +26,7 @@ use crate::symbolic::opened::Opened;
 use crate::symbolic::told::Told;
 use crate::symbolic::words::Words;
 use crate::symbolic::{self, Settings};
+use matrix::{Matrix, Passes};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symbolic::OPTIONS)];
@@ -32,6 +36,9 @@ const OPTIONS: &[Opt] = &[
     symbolic::LIVE,
     flag('j', "json", "print JSON"),
     symbolic::WRITE,
+    long("matrix", "which device reaches which with the packets, as a table"),
+    long("html", "write the table of --matrix to FILE, as a page for a browser")
+        .takes("FILE", Values::Files),
     flag('h', "help", "print this text"),
 ];
 
@@ -41,6 +48,8 @@ fn usage() -> String {
          Shows what becomes of all packets that MATCHES are about, matches of rules such as\n\
          `oifname lan tcp dport 22`; of all packets without them. For each hook: classes of packets,\n\
          the largest first, with their fate, the rules that decide, and an example.\n\n\
+         With --matrix: which device reaches which, and the host, with packets that begin a\n\
+         connection, unless MATCHES are about `ct state`.\n\n\
          {}\n{}:\n{}\n\
          The exit status is 0 if some of the packets pass all hooks that are asked, 1 if at one of\n\
          them none do, and 2 after an error.\n",
@@ -56,6 +65,8 @@ struct Asked {
     matches: String,
     json: bool,
     write: Option<PathBuf>,
+    matrix: bool,
+    html: Option<PathBuf>,
     settings: Settings,
 }
 
@@ -64,12 +75,15 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
     let mut settings = Settings::default();
     let (mut json, mut write) = (false, None);
     let (mut rules, mut live) = (None, false);
+    let (mut matrix, mut html) = (false, None);
     let mut words: Vec<String> = Vec::new();
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Short('h') | Long("help") => return Ok(None),
             Short('j') | Long("json") => json = true,
             Long("live") => live = true,
+            Long("matrix") => matrix = true,
+            Long("html") => html = Some(parser.value().map_err(sentence)?.into()),
             Long("rules") => rules = Some(parser.value().map_err(sentence)?.into()),
             Long("write") => write = Some(parser.value().map_err(sentence)?.into()),
             Long(name) => {
@@ -84,11 +98,20 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
             other => return Err(sentence(other.unexpected())),
         }
     }
+    let of_hooks = write.is_some() || settings.chain.is_some() || settings.hook.is_some();
+    if matrix && of_hooks {
+        return Err("--matrix is about all hooks, and writes no captures".to_owned());
+    }
+    if html.is_some() && !matrix {
+        return Err("--html is for --matrix".to_owned());
+    }
     Ok(Some(Asked {
         rules: Source::given(rules, live)?,
         matches: words.join(" "),
         json,
         write,
+        matrix,
+        html,
         settings,
     }))
 }
@@ -99,7 +122,22 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(asked) => asked,
         Err(status) => return status,
     };
-    symbolic::status(answer(&asked))
+    symbolic::status(if asked.matrix { matrix(&asked) } else { answer(&asked) })
+}
+
+/// Whether anything passes from anywhere to anywhere; prints or writes the matrix.
+fn matrix(asked: &Asked) -> Result<bool, String> {
+    let devices = Devices::of(&[&asked.rules]);
+    let rules = Loaded::new(&asked.rules, &devices, now())?;
+    let matrix = Matrix::new(&rules, &devices, &asked.settings, &asked.matches)?;
+    match &asked.html {
+        Some(file) => std::fs::write(file, page::page(&matrix))
+            .map_err(|e| format!("Error: {}: {e}", file.display()))?,
+        None if asked.json => out!("{:#}\n", matrix.json()),
+        None => out!("{}", matrix.text()),
+    }
+    let passes = |passes: &Passes| !matches!(passes, Passes::NoWay | Passes::Nothing);
+    Ok(matrix.ways().any(|(_, _, what)| passes(what)))
 }
 
 /// What was found at a hook.

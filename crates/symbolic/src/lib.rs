@@ -77,7 +77,7 @@ pub use fate::{Decider, End, Fate, Written};
 pub use field::{Base as HeaderBase, Done, Field, Input, What};
 pub use matched::Unanswered;
 pub use place::Place;
-pub use program::{Base, Program, reachable, set_address};
+pub use program::{Base, Program, compared, reachable, set_address};
 pub use prove::{Claim, Outcome, Proof, Proofs, prove};
 pub use review::{ElementUse, Review, Use, review};
 pub use universe::Universe;

@@ -3,10 +3,10 @@
 //! A linked ruleset as this engine looks at it: base chains of a hook, rules that can be reached,
 //! and what an operation is by itself.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use penstock_program::expr::MetaKey;
+use penstock_program::expr::{CmpOp, MetaKey};
 use penstock_program::image::{ChainIndex, Image, RuleIndex, Stateful};
 use penstock_program::op::{Effect, Load, Op};
 use penstock_program::{ChainType, DynamicSet, Family, Hook};
@@ -68,6 +68,46 @@ pub fn reachable(program: &Program<'_>) -> Vec<RuleIndex> {
     let mut all: Vec<RuleIndex> =
         chains.flat_map(|(chain, _)| chain.first..chain.end).map(RuleIndex).collect();
     all.sort_unstable();
+    all
+}
+
+/// Values that rules compare a whole key of metadata with, as register bytes: names and indexes of
+/// devices, alone and in concatenations. Ranges and prefixes are left out.
+pub fn compared(program: &Program<'_>, key: MetaKey) -> BTreeSet<Vec<u8>> {
+    let len = key.width() as usize;
+    let mut all = BTreeSet::new();
+    for rule in reachable(program) {
+        let mut slot = None;
+        for op in program.image.ops_at(rule) {
+            match op {
+                Op::Meta { key: loaded, dst } if *loaded == key => slot = Some(*dst),
+                Op::CmpWord { src, mask: u32::MAX, data, .. } if slot == Some(*src) && len == 4 => {
+                    all.insert(data.to_ne_bytes().to_vec());
+                }
+                Op::Cmp { op: CmpOp::Eq | CmpOp::Neq, src, len: of, data }
+                    if slot == Some(*src) && usize::from(*of) == len =>
+                {
+                    all.insert(data[..len].to_vec());
+                }
+                Op::Lookup { src, key_len, set, .. } => {
+                    let Some(at) = slot.and_then(|slot| slot.checked_sub(*src)) else { continue };
+                    let at = 4 * usize::from(at);
+                    if at + len > usize::from(*key_len) {
+                        continue;
+                    }
+                    let exact = set.iter_unordered().filter(|e| e.is_alive(program.now));
+                    let parts = exact.filter_map(|e| {
+                        let part = e.key.get(at..at + len)?;
+                        let end = e.key_end.is_none_or(|end| end.get(at..at + len) == Some(part));
+                        end.then(|| part.to_vec())
+                    });
+                    all.extend(parts);
+                }
+                op if slot.is_some_and(|slot| op.info().writes >> slot & 1 == 1) => slot = None,
+                _ => {}
+            }
+        }
+    }
     all
 }
 

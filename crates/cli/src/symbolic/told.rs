@@ -21,7 +21,7 @@ pub struct Told<'u> {
     /// The packets, one text for each box.
     pub packets: Vec<String>,
     /// There are packets that are in none of the texts.
-    more: bool,
+    pub more: bool,
     /// What becomes of them, for each ruleset.
     pub fates: Vec<ToldFate>,
     /// A packet; `None` if none could be made.
