@@ -24,8 +24,10 @@ assert sequence(buffer.raw) == 5
 for restart in (True, False):
     signal.siginterrupt(signal.SIGALRM, not restart)
     signal.setitimer(signal.ITIMER_REAL, 0.001, 0.0037)
-    expected = 0
-    for n in range(1, 600):
+    expected, n, before = 0, 0, len(seen)
+    # However fast a request is, some are interrupted.
+    while n < 600 or len(seen) - before < 12:
+        n += 1
         while raw("send", s.fileno(), getgen(n), 20, 0) == -errno.EINTR:
             pass
         while (got := raw("recv", s.fileno(), buffer, 4096, 0)) == -errno.EINTR:
@@ -37,7 +39,6 @@ for restart in (True, False):
         expected = generation + 1
     signal.setitimer(signal.ITIMER_REAL, 0)
 fails(errno.EAGAIN, s.recv, 10, socket.MSG_DONTWAIT)
-assert len(seen) > 20, len(seen)
 
 # SIGSTOP and SIGCONT in a receive that waits.
 child = os.fork()
