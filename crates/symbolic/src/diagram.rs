@@ -300,14 +300,21 @@ impl Diagrams {
 
     /// A packet of a region, with zeros where it has the choice; `None` if it has no packet.
     pub fn packet_of(&self, a: &Region) -> Option<Vec<bool>> {
+        self.packet_like(a, &vec![false; self.variables as usize])
+    }
+
+    /// A packet of a region, with the values of a point where it has the choice; `None` if it has no
+    /// packet.
+    pub fn packet_like(&self, a: &Region, point: &[bool]) -> Option<Vec<bool>> {
         let nodes = &self.shared.work.borrow().nodes;
-        let mut point = vec![false; self.variables as usize];
+        let mut point = point.to_vec();
         let mut edge = a.edge;
         while !edge.is_constant() {
             let level = nodes.level(edge);
             let (low, high) = nodes.at(edge, level);
-            point[level as usize] = low == Edge::NONE;
-            edge = if low == Edge::NONE { high } else { low };
+            let value = &mut point[level as usize];
+            *value = (*value || low == Edge::NONE) && high != Edge::NONE;
+            edge = if *value { high } else { low };
         }
         (edge == Edge::ALL).then_some(point)
     }
@@ -425,9 +432,13 @@ mod tests {
             let support: Vec<u32> =
                 (0..VARIABLES).filter(|v| whatever(table, *v) != table).collect();
             assert_eq!(diagrams.support(&region), support);
-            match diagrams.packet_of(&region) {
-                Some(packet) => assert!(region.contains(&packet)),
-                None => assert_eq!(table, 0),
+            let wish = point(rng.u32(..1 << VARIABLES));
+            for packet in [diagrams.packet_of(&region), diagrams.packet_like(&region, &wish)] {
+                assert_eq!(packet.is_none(), table == 0);
+                assert!(packet.is_none_or(|packet| region.contains(&packet)));
+            }
+            if region.contains(&wish) {
+                assert_eq!(diagrams.packet_like(&region, &wish), Some(wish));
             }
             if let Some((variable, low, high)) = diagrams.split(&region) {
                 assert_eq!(Some(&variable), support.first());

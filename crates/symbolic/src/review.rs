@@ -14,6 +14,7 @@ use crate::asked::asked;
 use crate::classes::differ;
 use crate::cover::{Coverage, Key, enters, key_of, why_never};
 use crate::diagram::{Decided, Limits, Region, Undecided};
+use crate::example::Example;
 use crate::place::Place;
 use crate::program::{Program, is_look, reachable};
 use crate::universe::Universe;
@@ -21,6 +22,9 @@ use crate::walk::{Failure, Matches, Noting, evaluate_noting, may_match};
 
 /// Elements of a set that are looked at one by one, at most.
 const ELEMENTS: usize = 1024;
+
+/// Packets at random that are tried for policies.
+const TRIES: usize = 64;
 
 /// What each rule of a hook is good for.
 pub struct Review {
@@ -113,7 +117,10 @@ pub fn review(place: Place, program: &Program<'_>, limits: Limits) -> Result<Rev
         }
         all.push((*rule, found));
     }
-    let policies = policies(&mut universe, program, &matches).unwrap_or_default();
+    let policies = match all_policies_are_met(&universe, program).map_err(limit)? {
+        Some(met) => met,
+        None => policies(&mut universe, program, &matches).unwrap_or_default(),
+    };
     Ok(Review { universe, rules: all, elements, policies })
 }
 
@@ -166,6 +173,37 @@ fn lookups(image: &Image) -> HashMap<*const Set<LinkedValue>, usize> {
         }
     }
     uses
+}
+
+/// Base chains, if packets at random come to the end of each.
+fn all_policies_are_met(
+    universe: &Universe,
+    program: &Program<'_>,
+) -> Decided<Option<Vec<(ChainIndex, bool)>>> {
+    let possible = universe.possible()?;
+    let mut open: Vec<ChainIndex> = program.bases.iter().map(|base| base.chain).collect();
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..TRIES {
+        let point: Vec<bool> = (0..universe.diagrams.variables())
+            .map(|_| {
+                // xorshift64
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                random >> 63 == 1
+            })
+            .collect();
+        let Some(point) = universe.diagrams.packet_like(&possible, &point) else { break };
+        let Some(example) = Example::new(universe, &point) else { continue };
+        let decider = example.run(program).decider;
+        if decider.rule.is_none() {
+            open.retain(|chain| decider.base != Some(*chain));
+        }
+        if open.is_empty() {
+            return Ok(Some(program.bases.iter().map(|base| (base.chain, true)).collect()));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether packets come to the end of each base chain.

@@ -112,8 +112,8 @@ impl Found {
             ),
         });
         let on_rules = self.rules.into_iter().chain(elements).chain(failed);
-        let mut all: Vec<Remark> =
-            on_rules.filter_map(|(rule, text)| on_rule(rule, text?)).chain(undecided).collect();
+        let on_rules = on_rules.filter_map(|(rule, text)| on_rule(rule, text?));
+        let mut all: Vec<Remark> = undecided.chain(on_rules).collect();
         for (chain, is_met) in self.policies {
             let (Some(table), Some(linked)) = (image.table_of(chain), image.chain(chain)) else {
                 continue;
