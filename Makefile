@@ -41,6 +41,8 @@ run:
 	target/release/penstock run --net $(EXAMPLE)/net.ip --rules $(EXAMPLE)/rules.nft \
 	    --read lan=$(EXAMPLE)/lan.pcap guest=$(EXAMPLE)/guest.pcap wan=$(EXAMPLE)/wan.pcap
 
+# Tests of the dataplane mostly wait: more of them at a time than there are processors.
+test: export RUST_TEST_THREADS ?= $(shell expr $$(nproc) + 2)
 test:
 	@scripts/setup test
 	cargo test --workspace --locked --quiet
