@@ -24,6 +24,7 @@ use crate::symbolic::load::{Devices, Loaded, Source};
 use crate::symbolic::matches::Matches;
 use crate::symbolic::opened::Opened;
 use crate::symbolic::told::Told;
+use crate::symbolic::watched::watched;
 use crate::symbolic::words::Words;
 use crate::symbolic::{self, Settings};
 use matrix::{Matrix, Passes};
@@ -129,7 +130,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 fn matrix(asked: &Asked) -> Result<bool, String> {
     let devices = Devices::of(&[&asked.rules]);
     let rules = Loaded::new(&asked.rules, &devices, now())?;
-    let matrix = Matrix::new(&rules, &devices, &asked.settings, &asked.matches)?;
+    let matrix = watched(|| Matrix::new(&rules, &devices, &asked.settings, &asked.matches))?;
     match &asked.html {
         Some(file) => std::fs::write(file, page::page(&matrix))
             .map_err(|e| format!("Error: {}: {e}", file.display()))?,
@@ -157,7 +158,8 @@ fn answer(asked: &Asked) -> Result<bool, String> {
     for station in &stations {
         match Matches::new(&asked.matches, station, &devices, rules.now) {
             Ok(matches) => {
-                found.extend(at(station, &rules, &matches, asked, &devices, &mut count)?);
+                let at = || at(station, &rules, &matches, asked, &devices, &mut count);
+                found.extend(watched(at)?);
             }
             // What can be asked depends on the family.
             Err(message) => refused.push(format!("{}: {message}", station.name)),

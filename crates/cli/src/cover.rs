@@ -22,6 +22,7 @@ use crate::symbolic;
 use crate::symbolic::hooks::Station;
 use crate::symbolic::load::{Devices, Loaded};
 use crate::symbolic::opened::Opened;
+use crate::symbolic::watched::watched;
 use crate::symbolic::words::Words;
 pub use options::SECTIONS;
 use options::{Asked, parse, usage};
@@ -43,7 +44,7 @@ fn all(asked: &Asked) -> Result<bool, String> {
     let (mut texts, mut hooks) = (Vec::new(), Vec::new());
     let mut every = true;
     for station in &stations {
-        let found = Found::new(station, &rules, asked, &devices)?;
+        let found = watched(|| Found::new(station, &rules, asked, &devices))?;
         every &= found.every;
         texts.push(found.text);
         hooks.push(found.json);

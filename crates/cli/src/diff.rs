@@ -13,6 +13,7 @@ use crate::options::{Opt, flag, given, long, usage_lines};
 use crate::setup::sentence;
 use crate::symbolic::change::Change;
 use crate::symbolic::load::{Devices, Loaded, Source};
+use crate::symbolic::watched::watched;
 use crate::symbolic::{self, Settings};
 
 /// All options.
@@ -100,7 +101,8 @@ fn compare(asked: &Asked) -> Result<bool, String> {
     let old = Loaded::new(&asked.old, &devices, now)?;
     let new = Loaded::new(&asked.new, &devices, now)?;
     symbolic::make_directory(asked.write.as_deref())?;
-    let change = Change::new(&old, &new, &devices, &asked.settings, asked.write.as_deref())?;
+    let change =
+        watched(|| Change::new(&old, &new, &devices, &asked.settings, asked.write.as_deref()))?;
     match asked.json {
         true => out!("{:#}\n", change.json()),
         false => out!("{}", change.text()),

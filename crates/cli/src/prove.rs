@@ -15,6 +15,7 @@ use crate::setup::sentence;
 use crate::symbolic::claims::Claims;
 use crate::symbolic::judge::{Decided, decide};
 use crate::symbolic::load::{Devices, Loaded, Source};
+use crate::symbolic::watched::watched;
 use crate::symbolic::{self, Settings};
 
 /// All options.
@@ -97,7 +98,7 @@ fn all(asked: &Asked) -> Result<bool, String> {
         .map_err(|e| hinted(&e, &asked.claims, recognise::Given::Other))?;
     let devices = Devices::of(&[&asked.rules]);
     let rules = Loaded::new(&asked.rules, &devices, now())?;
-    let decided = decide(&claims, &rules, &devices, &asked.settings)?;
+    let decided = watched(|| decide(&claims, &rules, &devices, &asked.settings))?;
     for Decided { line, is_empty, wrong } in &decided {
         let place = format!("{}:{}", claims.file, line.number);
         if *is_empty {

@@ -17,6 +17,7 @@ use crate::field::{Base, Field};
 use crate::place::Place;
 use crate::preferred::{preferred, usual_protocol};
 use crate::program::{Program, reachable};
+use crate::progress::PROGRESS;
 use crate::universe::Universe;
 use crate::walk::{Failure, Matches, Notes, Noting, evaluate_noting, may_match};
 
@@ -124,7 +125,8 @@ pub fn cover(
     let early = universe.possible().map_err(limit)?;
     let mut regions: HashMap<RuleIndex, Region> = HashMap::with_capacity(rules.len());
     let mut maps: HashMap<RuleIndex, Vec<(Region, Region)>> = HashMap::new();
-    for rule in &rules {
+    for (number, rule) in rules.iter().enumerate() {
+        PROGRESS.note(number, rules.len());
         let enter = enters(&universe, &matches, *rule, &early).map_err(limit)?;
         let closer = wanted.elements.then_some(*rule);
         let noting = Noting { closer, maps_only: true, ..Noting::default() };
@@ -139,7 +141,8 @@ pub fn cover(
     let mut search = Search { program, wanted, found: HashMap::new(), cases: Vec::new() };
     let mut elements = Vec::new();
     // Packets that come to the last rules meet others on their way.
-    for rule in rules.iter().rev() {
+    for (number, rule) in rules.iter().rev().enumerate() {
+        PROGRESS.note(number, rules.len());
         for (key, met) in maps.remove(rule).unwrap_or_default().into_iter().rev() {
             let met = universe.diagrams.and(&met, &possible).map_err(limit)?;
             let case = search.case(&universe, *rule, &met).map_err(limit)?;

@@ -19,6 +19,7 @@
 //! | `diagram`, `bits`, `hull` | regions and what is done with them, within limits of memory and time; numbers whose bits are regions; what a region's packets have in common |
 //! | `field`, `place`, `universe` | what rules ask, and where; variables in their order, and what cannot be together |
 //! | `layout`, `boxes`, `preferred` | regions in terms of values: few wide boxes, packets that are easy to read |
+//! | `progress` | how far long work has come |
 //! | `program`, `asked`, `identity` | rulesets: what can be reached, what is asked, what two of them have in common |
 //! | `fate` | what becomes of packets, and what decides it |
 //! | `machine`, `question`, `lookup`, `meaning` | what each operation means: one match over all of them |
@@ -58,6 +59,7 @@ mod meaning;
 mod place;
 mod preferred;
 mod program;
+mod progress;
 mod prove;
 mod question;
 mod review;
@@ -78,6 +80,7 @@ pub use field::{Base as HeaderBase, Done, Field, Input, What};
 pub use matched::Unanswered;
 pub use place::Place;
 pub use program::{Base, Program, compared, reachable, set_address};
+pub use progress::{PROGRESS, Progress};
 pub use prove::{Claim, Outcome, Proof, Proofs, prove};
 pub use review::{ElementUse, Review, Use, review};
 pub use universe::Universe;

@@ -17,6 +17,7 @@ use crate::diagram::{Decided, Limits, Region, Undecided};
 use crate::example::Example;
 use crate::place::Place;
 use crate::program::{Program, is_look, reachable};
+use crate::progress::PROGRESS;
 use crate::universe::Universe;
 use crate::walk::{Failure, Matches, Noting, evaluate_noting, may_match};
 
@@ -77,7 +78,8 @@ pub fn review(place: Place, program: &Program<'_>, limits: Limits) -> Result<Rev
     let open = open(program, &rules);
     let mut all = Vec::new();
     let mut elements = Vec::new();
-    for rule in &rules {
+    for (number, rule) in rules.iter().enumerate() {
+        PROGRESS.note(number, rules.len());
         let enter = enters(&universe, &matches, *rule, &early).map_err(limit)?;
         let closer = program.image.ops_at(*rule).iter().any(|op| match op {
             Op::Lookup { set, inverse, .. } => !inverse && is_own(set) && set.len() <= ELEMENTS,

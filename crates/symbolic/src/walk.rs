@@ -28,6 +28,7 @@ use crate::meaning::{At, Follows, Meaning, RuleEnd, Unable};
 use crate::program::{
     Program, before_tracking, changed_sets, input_number, is_look, set_address, written_fields,
 };
+use crate::progress::PROGRESS;
 use crate::universe::Universe;
 
 /// Packets of which the same rule has decided.
@@ -403,6 +404,10 @@ impl<'a, 'p> Walk<'a, 'p> {
                 }
             }
             self.done.0 += 1;
+            // Others that note evaluate rules one by one, and tell of that.
+            if self.notes.is_none() {
+                PROGRESS.note(self.done.0, self.done.1);
+            }
         }
         ended.push(reach);
         self.limit(self.universe.diagrams.union(&ended))

@@ -13,6 +13,7 @@ pub mod matches;
 pub mod opened;
 pub mod remarks;
 pub mod told;
+pub mod watched;
 pub mod words;
 
 use std::path::Path;
