@@ -15,7 +15,8 @@
 //! | `suggest` | (errors) a misspelt word, with the nearest known one |
 //!
 //! What is true of all packets only with the whole ruleset, somebody else says
-//! ([`Review`](crate::session::Review)). Unused definitions come from the [`Scope`](penstock_syntax::scope::Scope).
+//! ([`Review`](crate::session::Review)). Unused definitions come from the
+//! [`Scope`](penstock_syntax::scope::Scope).
 
 mod contradiction;
 mod devices;
