@@ -138,7 +138,13 @@ pub fn cover(
         regions.insert(*rule, universe.diagrams.union(met).map_err(limit)?);
     }
     let possible = universe.possible().map_err(limit)?;
-    let mut search = Search { program, wanted, found: HashMap::new(), cases: Vec::new() };
+    let mut search = Search {
+        program,
+        wanted,
+        found: HashMap::new(),
+        cases: Vec::new(),
+        meeting: HashMap::new(),
+    };
     let mut elements = Vec::new();
     // Packets that come to the last rules meet others on their way.
     for (number, rule) in rules.iter().rev().enumerate() {
@@ -176,6 +182,8 @@ struct Search<'a, 'p> {
     wanted: Wanted,
     found: HashMap<RuleIndex, Coverage>,
     cases: Vec<Case>,
+    /// Numbers of the cases whose packets meet a rule.
+    meeting: HashMap<RuleIndex, Vec<usize>>,
 }
 
 impl Search<'_, '_> {
@@ -187,10 +195,10 @@ impl Search<'_, '_> {
         rule: RuleIndex,
         region: &Region,
     ) -> Decided<Option<usize>> {
-        let is_of_it =
-            |case: &Case| case.verified.met.contains(&rule) && region.contains(&case.example);
-        if let Some(known) = self.cases.iter().position(is_of_it) {
-            return Ok(Some(known));
+        let meeting = self.meeting.get(&rule).map_or(&[][..], |cases| cases);
+        let is_of_it = |number: &&usize| region.contains(&self.cases[**number].example);
+        if let Some(known) = meeting.iter().find(is_of_it) {
+            return Ok(Some(*known));
         }
         let number = self.cases.len();
         let own = Addresses { number, swapped: false };
@@ -201,6 +209,7 @@ impl Search<'_, '_> {
             false => None,
         };
         for met in &verified.met {
+            self.meeting.entry(*met).or_default().push(number);
             let known = self.found.entry(*met).or_insert(Coverage::Case(number));
             if *known == Coverage::NotMade {
                 *known = Coverage::Case(number);

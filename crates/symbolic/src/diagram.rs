@@ -233,6 +233,22 @@ impl Diagrams {
         self.made(|work| work.nodes.make(number, one.complement(), one))
     }
 
+    /// Packets for which each of some variables has a value.
+    pub fn cube(&self, mut values: Vec<(u32, bool)>) -> Decided<Region> {
+        values.sort_unstable();
+        values.dedup();
+        if values.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+            return Ok(self.none());
+        }
+        self.made(|work| {
+            // From the last variable on: each step adds a node at the top.
+            values.iter().rev().try_fold(Edge::ALL, |rest, (number, value)| match value {
+                true => work.nodes.make(*number, Edge::NONE, rest),
+                false => work.nodes.make(*number, rest, Edge::NONE),
+            })
+        })
+    }
+
     /// Packets in both.
     pub fn and(&self, a: &Region, b: &Region) -> Decided<Region> {
         self.made(|work| work.and(a.edge, b.edge))
@@ -407,13 +423,23 @@ mod tests {
         for _ in 0..operations {
             let pick = |rng: &mut fastrand::Rng| all[rng.usize(..all.len())].clone();
             let ((a, ta), (b, tb), (c, tc)) = (pick(rng), pick(rng), pick(rng));
-            let made = match rng.u8(..8) {
+            let made = match rng.u8(..9) {
                 0 => (diagrams.and(&a, &b), ta & tb),
                 1 => (diagrams.or(&a, &b), ta | tb),
                 2 => (diagrams.minus(&a, &b), ta & !tb),
                 3 => (diagrams.xor(&a, &b), ta ^ tb),
                 4 => (Ok(diagrams.not(&a)), !ta),
                 5 => (diagrams.select(&a, &b, &c), ta & tb | !ta & tc),
+                7 => {
+                    let pick = |rng: &mut fastrand::Rng| (rng.u32(..VARIABLES), rng.bool());
+                    let values: Vec<(u32, bool)> = (0..rng.usize(..5)).map(|_| pick(rng)).collect();
+                    let of = |(v, value): &(u32, bool)| match value {
+                        true => table_of_variable(*v),
+                        false => !table_of_variable(*v),
+                    };
+                    let table = values.iter().fold(Table::MAX, |table, one| table & of(one));
+                    (diagrams.cube(values), table)
+                }
                 6 => (diagrams.union(&[a.clone(), b.clone(), c.clone()]), ta | tb | tc),
                 _ => {
                     let free: Vec<u32> = (0..VARIABLES).filter(|_| rng.u8(..4) == 0).collect();

@@ -224,13 +224,7 @@ impl Universe {
             let bits = variables.iter().enumerate();
             wanted.extend(bits.map(|(i, number)| (*number, bits::bit_of(value, pad + i))));
         }
-        // From the last variable on: each step adds a node at the top.
-        wanted.sort_unstable();
-        let mut cube = self.diagrams.all();
-        for (number, value) in wanted.into_iter().rev() {
-            cube = self.diagrams.and(&self.diagrams.variable(number, value)?, &cube)?;
-        }
-        Ok(cube)
+        self.diagrams.cube(wanted)
     }
 
     /// Fields that say what was done, among those that were asked.
