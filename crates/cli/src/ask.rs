@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::{errln, now, out};
 use penstock_program::image::RuleIndex;
-use penstock_symbolic::{Answer, End, Unanswered, ask};
+use penstock_symbolic::{Answer, Class, End, Unanswered, ask};
 use serde_json::{Value as Json, json};
 
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
@@ -137,8 +137,12 @@ fn matrix(asked: &Asked) -> Result<bool, String> {
         None if asked.json => out!("{:#}\n", matrix.json()),
         None => out!("{}", matrix.text()),
     }
-    let passes = |passes: &Passes| !matches!(passes, Passes::NoWay | Passes::Nothing);
-    Ok(matrix.ways().any(|(_, _, what)| passes(what)))
+    Ok(matrix.ways().any(|(_, _, what)| !matches!(what, Passes::NoWay | Passes::Nothing)))
+}
+
+/// Whether the packets of a class pass.
+fn passes(class: &Class) -> bool {
+    matches!(class.fates[0].end, End::Accept | End::Queue { .. })
 }
 
 /// What was found at a hook.
@@ -233,8 +237,7 @@ fn at(
             "example": told.example_json(written),
         }));
     }
-    let passes = |end: End| matches!(end, End::Accept | End::Queue { .. });
-    let pass = classes.iter().any(|class| passes(class.fates[0].end));
+    let pass = classes.iter().any(passes);
     Ok(Some(Found { text, json: json!({ "hook": station.name, "classes": all }), pass }))
 }
 

@@ -49,9 +49,12 @@ pub fn set_address(set: &Arc<DynamicSet>) -> usize {
 
 /// Rules that can be reached from base chains, each once, in the order of the image.
 pub fn reachable(program: &Program<'_>) -> Vec<RuleIndex> {
-    let image = program.image;
+    rules_from(program.image, program.bases.iter().map(|base| base.chain).collect())
+}
+
+/// Rules of chains and of those that they lead to, each once, in the order of the image.
+pub(crate) fn rules_from(image: &Image, mut open: Vec<ChainIndex>) -> Vec<RuleIndex> {
     let mut seen = vec![false; image.chains.len()];
-    let mut open: Vec<ChainIndex> = program.bases.iter().map(|base| base.chain).collect();
     while let Some(chain) = open.pop() {
         let Some(known) = seen.get_mut(chain.0 as usize) else { continue };
         if std::mem::replace(known, true) {

@@ -16,7 +16,7 @@ use crate::cover::{Coverage, Key, enters, key_of, why_never};
 use crate::diagram::{Decided, Limits, Region, Undecided};
 use crate::example::Example;
 use crate::place::Place;
-use crate::program::{Program, is_look, reachable};
+use crate::program::{Program, is_look, reachable, rules_from};
 use crate::progress::PROGRESS;
 use crate::universe::Universe;
 use crate::walk::{Failure, Matches, Noting, evaluate_noting, may_match};
@@ -80,6 +80,10 @@ pub fn review(place: Place, program: &Program<'_>, limits: Limits) -> Result<Rev
     let mut elements = Vec::new();
     for (number, rule) in rules.iter().enumerate() {
         PROGRESS.note(number, rules.len());
+        if open.contains(rule) {
+            all.push((*rule, Use::Some));
+            continue;
+        }
         let enter = enters(&universe, &matches, *rule, &early).map_err(limit)?;
         let closer = program.image.ops_at(*rule).iter().any(|op| match op {
             Op::Lookup { set, inverse, .. } => !inverse && is_own(set) && set.len() <= ELEMENTS,
@@ -92,10 +96,6 @@ pub fn review(place: Place, program: &Program<'_>, limits: Limits) -> Result<Rev
         let met = notes.met.get(rule).map_or(&[][..], |met| met);
         let met = universe.diagrams.union(met).map_err(limit)?;
         let met = universe.diagrams.and(&met, &possible).map_err(limit)?;
-        if open.contains(rule) {
-            all.push((*rule, Use::Some));
-            continue;
-        }
         if met.is_none() {
             let why = why_never(&universe, program, *rule, &notes, &enter).map_err(limit)?;
             all.push((*rule, Use::Never(why)));
@@ -130,8 +130,7 @@ pub fn review(place: Place, program: &Program<'_>, limits: Limits) -> Result<Rev
 /// filled.
 fn open(program: &Program<'_>, rules: &[RuleIndex]) -> BTreeSet<RuleIndex> {
     let asks_empty = |rule: &&RuleIndex| {
-        let ops = program.image.ops_at(**rule).iter();
-        ops.clone().any(|op| match op {
+        program.image.ops_at(**rule).iter().any(|op| match op {
             Op::Lookup { set, .. } | Op::ObjectMap { set, .. } => set.is_empty(),
             _ => false,
         })
@@ -141,26 +140,9 @@ fn open(program: &Program<'_>, rules: &[RuleIndex]) -> BTreeSet<RuleIndex> {
 
 /// A rule, and all rules of chains that it calls, and that these call.
 fn called(image: &Image, rule: RuleIndex) -> Vec<RuleIndex> {
-    let mut all = vec![rule];
-    let mut seen = Vec::new();
-    let mut at = 0;
-    while let Some(rule) = all.get(at) {
-        for (chain, _) in image.ops_at(*rule).iter().flat_map(|op| op.targets()) {
-            if !seen.contains(&chain) {
-                seen.push(chain);
-            }
-        }
-        at += 1;
-        if at == all.len() {
-            let new = seen.iter().filter_map(|chain| image.chain(*chain));
-            let new: Vec<RuleIndex> = new
-                .flat_map(|c| c.first..c.end)
-                .map(RuleIndex)
-                .filter(|r| !all.contains(r))
-                .collect();
-            all.extend(new);
-        }
-    }
+    let targets = image.ops_at(rule).iter().flat_map(|op| op.targets()).map(|(chain, _)| chain);
+    let mut all = rules_from(image, targets.collect());
+    all.push(rule);
     all
 }
 

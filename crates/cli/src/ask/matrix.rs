@@ -8,9 +8,10 @@ use penstock_lang::names::Names;
 use penstock_program::Hook;
 use penstock_program::expr::MetaKey;
 use penstock_program::image::RuleIndex;
-use penstock_symbolic::{Answer, End, Unanswered, ask, compared};
+use penstock_symbolic::{Answer, Unanswered, ask, compared};
 use serde_json::{Value as Json, json};
 
+use super::passes;
 use crate::symbolic::Settings;
 use crate::symbolic::hooks::{HookName, Station};
 use crate::symbolic::load::{Devices, Loaded};
@@ -22,6 +23,8 @@ use crate::symbolic::words::Words;
 const MOST: usize = 64;
 /// What packets are asked about where nothing is said: those that begin a connection.
 const NEW: &str = "ct state new";
+/// Bytes of a cell beyond which its text stands below the table.
+const WIDE: usize = 28;
 
 /// Where packets come from, or go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +69,7 @@ impl Passes {
             Passes::All => Some("all"),
             Passes::Nothing => Some("none"),
             Passes::Some(lines) => match &lines[..] {
-                [line] if line.len() <= 28 => Some(line),
+                [line] if line.len() <= WIDE => Some(line),
                 _ => None,
             },
         }
@@ -259,8 +262,7 @@ impl Question<'_> {
                 Unanswered::Rules(failure) => station.failed(self.rules, self.devices, &failure),
                 Unanswered::Match(_, failure) => format!("Error: {text}: {failure}"),
             })?;
-        let passes = |end: End| matches!(end, End::Accept | End::Queue { .. });
-        let passing = classes.iter().filter(|class| passes(class.fates[0].end));
+        let passing = classes.iter().filter(|class| passes(class));
         match passing.clone().count() {
             0 => return Ok(Passes::Nothing),
             count if count == classes.len() => return Ok(Passes::All),

@@ -2,7 +2,7 @@
 
 //! A matrix as a page for a browser, which needs nothing but itself.
 
-use std::fmt::Write as _;
+use penstock_report::markup::Markup;
 
 use super::matrix::{Matrix, Passes};
 
@@ -25,38 +25,54 @@ code + code { border-top: 1px dotted #8886; margin-top: .25rem; padding-top: .25
 .no { background: #8881 }
 ";
 
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 /// The page.
 pub fn page(matrix: &Matrix) -> String {
-    let (rules, about) = (escaped(&matrix.rules), escaped(&matrix.about));
-    let mut text = format!(
+    let mut out = Markup::default();
+    out.raw(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <title>Who reaches whom: {rules}</title>\n<style>\n{STYLE}</style>\n\
-         <h1>Who reaches whom</h1>\n<p>{rules}, from row to column: {about}</p>\n\
-         <div class=\"wide\"><table>\n<thead><tr><th></th>"
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>Who reaches whom: ",
     );
+    out.text(&matrix.rules);
+    out.raw("</title>\n<style>\n");
+    out.raw(STYLE);
+    out.raw("</style>\n<h1>Who reaches whom</h1>\n<p>");
+    out.text(format_args!("{}, from row to column: {}", matrix.rules, matrix.about));
+    out.raw("</p>\n<div class=\"wide\"><table>\n<thead><tr><th></th>");
     for side in &matrix.sides {
-        let _ = write!(text, "<th scope=\"col\">{}</th>", escaped(side.name()));
+        out.element(
+            "th",
+            |of| {
+                of.set("scope", "col");
+            },
+            side.name(),
+        );
     }
-    text.push_str("</tr></thead>\n<tbody>\n");
+    out.raw("</tr></thead>\n<tbody>\n");
     for (from, row) in matrix.sides.iter().zip(&matrix.cells) {
-        let _ = write!(text, "<tr><th scope=\"row\">{}</th>", escaped(from.name()));
+        out.raw("<tr>");
+        out.element(
+            "th",
+            |of| {
+                of.set("scope", "row");
+            },
+            from.name(),
+        );
         for passes in row {
-            let _ = match passes {
-                Passes::NoWay => write!(text, "<td class=\"no\"></td>"),
-                Passes::All => write!(text, "<td class=\"all\">all</td>"),
-                Passes::Nothing => write!(text, "<td class=\"none\">none</td>"),
+            match passes {
+                Passes::NoWay => out.raw("<td class=\"no\"></td>"),
+                Passes::All => out.raw("<td class=\"all\">all</td>"),
+                Passes::Nothing => out.raw("<td class=\"none\">none</td>"),
                 Passes::Some(lines) => {
-                    let lines = lines.iter().map(|line| format!("<code>{}</code>", escaped(line)));
-                    write!(text, "<td class=\"some\">{}</td>", lines.collect::<String>())
+                    out.raw("<td class=\"some\">");
+                    for line in lines {
+                        out.element("code", |_| {}, line);
+                    }
+                    out.raw("</td>");
                 }
-            };
+            }
         }
-        text.push_str("</tr>\n");
+        out.raw("</tr>\n");
     }
-    text + "</tbody>\n</table></div>\n</html>\n"
+    out.raw("</tbody>\n</table></div>\n</html>\n");
+    out.into_string()
 }

@@ -40,7 +40,6 @@ pub fn read(claims: &ClaimsText) -> Result<Claims, String> {
 /// # Errors
 /// One does not, with a packet, or it is not decided: a text that continues `Error: `.
 fn keeps(claims: &ClaimsText, becoming: &Becoming<'_>) -> Result<(), String> {
-    let said = |e: String| e.strip_prefix("Error: ").map_or(e.clone(), str::to_owned);
     let claims = read(claims).map_err(said)?;
     let devices = Devices::known(becoming.names);
     let rules = loaded(becoming.after, becoming.now).map_err(said)?;
@@ -64,7 +63,6 @@ fn keeps(claims: &ClaimsText, becoming: &Becoming<'_>) -> Result<(), String> {
 /// # Errors
 /// It cannot be evaluated: a text that continues `Error: `.
 fn difference(before: &Generation, becoming: &Becoming<'_>) -> Result<String, String> {
-    let said = |e: String| e.strip_prefix("Error: ").map_or(e.clone(), str::to_owned);
     let devices = Devices::known(becoming.names);
     let old = loaded(before, becoming.now).map_err(said)?;
     let new = loaded(becoming.after, becoming.now).map_err(said)?;
@@ -78,6 +76,11 @@ fn review(becoming: &Becoming<'_>) -> Vec<Remark> {
     let devices = Devices::known(becoming.names);
     let rules = loaded(becoming.after, becoming.now);
     rules.map_or_else(|_| Vec::new(), |rules| remarks(&rules, &devices, &settings(becoming)))
+}
+
+/// A message as it continues `Error: `.
+fn said(message: String) -> String {
+    message.strip_prefix("Error: ").map_or(message.clone(), str::to_owned)
 }
 
 fn loaded(generation: &Generation, now: u64) -> Result<Loaded, String> {
