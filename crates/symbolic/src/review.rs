@@ -5,6 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use penstock_program::ChainType;
 use penstock_program::expr::MetaKey;
 use penstock_program::image::{ChainIndex, Image, LinkedValue, RuleIndex, Stateful};
 use penstock_program::op::{Load, Op};
@@ -16,7 +17,7 @@ use crate::cover::{Coverage, Key, enters, key_of, why_never};
 use crate::diagram::{Decided, Limits, Region, Undecided};
 use crate::example::Example;
 use crate::place::Place;
-use crate::program::{Program, is_look, reachable, rules_from};
+use crate::program::{Base, Program, is_look, reachable, rules_from};
 use crate::progress::PROGRESS;
 use crate::universe::Universe;
 use crate::walk::{Failure, Matches, Noting, evaluate_noting, may_match};
@@ -164,6 +165,12 @@ fn all_policies_are_met(
     universe: &Universe,
     program: &Program<'_>,
 ) -> Decided<Option<Vec<(ChainIndex, bool)>>> {
+    // A packet that does not pass a chain is told as one that comes to its end.
+    let all_pass =
+        |base: &Base| base.family == universe.place.family && base.kind != ChainType::Nat;
+    if !program.bases.iter().all(all_pass) {
+        return Ok(None);
+    }
     let possible = universe.possible()?;
     let mut open: Vec<ChainIndex> = program.bases.iter().map(|base| base.chain).collect();
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
