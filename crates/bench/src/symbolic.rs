@@ -34,6 +34,7 @@ fn program(linked: &Linked) -> Program<'_> {
             priority: 0,
             family: Family::Ip,
         }],
+        way: None,
         numbers: Vec::new(),
         sets: HashMap::new(),
         listed: false,

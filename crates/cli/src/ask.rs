@@ -30,7 +30,11 @@ use crate::symbolic::{self, Settings};
 use matrix::{Matrix, Passes};
 
 /// All options.
-pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symbolic::OPTIONS)];
+pub const SECTIONS: [(&str, &[Opt]); 3] = [
+    ("", OPTIONS),
+    (symbolic::NETWORK_TITLE, symbolic::NETWORK),
+    (symbolic::TITLE, symbolic::OPTIONS),
+];
 
 const OPTIONS: &[Opt] = &[
     symbolic::RULES,
@@ -51,10 +55,12 @@ fn usage() -> String {
          the largest first, with their fate, the rules that decide, and an example.\n\n\
          With --matrix: which device reaches which, and the host, with packets that begin a\n\
          connection, unless MATCHES are about `ct state`.\n\n\
-         {}\n{}:\n{}\n\
+         {}\n{}:\n{}\n{}:\n{}\n\
          The exit status is 0 if some of the packets pass all hooks that are asked, 1 if at one of\n\
          them none do, and 2 after an error.\n",
         usage_lines(OPTIONS, 28),
+        symbolic::NETWORK_TITLE,
+        usage_lines(symbolic::NETWORK, 28),
         symbolic::TITLE,
         usage_lines(symbolic::OPTIONS, 28)
     )
@@ -142,7 +148,7 @@ fn matrix(asked: &Asked) -> Result<bool, String> {
 
 /// Whether the packets of a class pass.
 fn passes(class: &Class) -> bool {
-    matches!(class.fates[0].end, End::Accept | End::Queue { .. })
+    matches!(class.fates[0].end, End::Accept | End::Queue { .. } | End::Host | End::Leaves(_))
 }
 
 /// What was found at a hook.
@@ -189,7 +195,11 @@ fn answer(asked: &Asked) -> Result<bool, String> {
             out!("{}", all.join("\n"));
         }
     }
-    Ok(!found.is_empty() && found.iter().all(|found| found.pass))
+    Ok(match asked.settings.net {
+        // What arrives, or what the host sends.
+        Some(_) => found.iter().any(|found| found.pass),
+        None => !found.is_empty() && found.iter().all(|found| found.pass),
+    })
 }
 
 /// What becomes of the packets at a hook; `None` if none of them can be there.
@@ -201,8 +211,8 @@ fn at(
     devices: &Devices,
     count: &mut usize,
 ) -> Result<Option<Found>, String> {
-    let program = station.program(rules, &asked.settings, &mut HashMap::new());
-    let matches = matches.program(&asked.settings)?;
+    let program = station.program(rules, devices, &asked.settings, &mut HashMap::new());
+    let matches = matches.program(devices, &asked.settings)?;
     let answer = ask(station.place, &program, &matches, asked.settings.limits);
     let Answer { universe, classes, nfproto, transport } =
         answer.map_err(|unanswered| match unanswered {
@@ -216,18 +226,27 @@ fn at(
     let listing = rules.listing(&rules.generation, devices);
     let words =
         Words::new(listing, station.place, &universe, &rule_name).of_protocols(nfproto, transport);
-    let classes_word = if classes.len() == 1 { "class" } else { "classes" };
-    let mut text = format!("{}: {} {classes_word}\n", station.name, classes.len());
+    let carried = classes.iter().filter(|c| !matches!(c.fates[0].end, End::Refused(_))).count();
+    let classes_word = if carried == 1 { "class" } else { "classes" };
+    let mut text = format!("{}: {carried} {classes_word}\n", station.name);
     let mut all = Vec::new();
+    let mut dropped: Vec<String> = Vec::new();
     for class in &classes {
-        *count += 1;
+        let is_refused = matches!(class.fates[0].end, End::Refused(_));
+        *count += usize::from(!is_refused);
         let told = Told::new(&words, class, &[(rules, &program)], devices)?;
         let written = match &asked.write {
             Some(dir) => told.write(dir, &station.capture_name(*count))?,
             None => None,
         };
-        let _ = write!(text, "\n{count}. {}   {}", told.packets_text(), told.fates[0].text("   "));
-        text.push_str(&told.example_text());
+        match is_refused {
+            true => dropped.push(told.fates[0].text("").trim_end().to_owned()),
+            false => {
+                let fate = told.fates[0].text("   ");
+                let _ = write!(text, "\n{count}. {}   {fate}", told.packets_text());
+                text.push_str(&told.example_text());
+            }
+        }
         all.push(json!({
             "packets": told.packets,
             "complete": !class.more_boxes,
@@ -236,6 +255,12 @@ fn at(
             "depends": !class.depends.is_empty(),
             "example": told.example_json(written),
         }));
+    }
+    if !dropped.is_empty() {
+        dropped.sort();
+        let why: Vec<&str> =
+            dropped.iter().map(|why| why.trim_start_matches("dropped: ")).collect();
+        let _ = write!(text, "\nThe others are dropped before that: {}\n", why.join("; "));
     }
     let pass = classes.iter().any(passes);
     Ok(Some(Found { text, json: json!({ "hook": station.name, "classes": all }), pass }))

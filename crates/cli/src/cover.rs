@@ -91,7 +91,7 @@ impl Found {
         asked: &Asked,
         devices: &Devices,
     ) -> Result<Found, String> {
-        let program = station.program(rules, &asked.settings, &mut HashMap::new());
+        let program = station.program(rules, devices, &asked.settings, &mut HashMap::new());
         let wanted = Wanted { others: asked.write.is_some(), elements: asked.elements };
         let covered = cover(station.place, &program, wanted, asked.settings.limits)
             .map_err(|failure| station.failed(rules, devices, &failure))?;

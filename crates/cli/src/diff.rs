@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::{now, out};
 
-use crate::options::{Opt, flag, given, long, usage_lines};
+use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::setup::sentence;
 use crate::symbolic::change::Change;
 use crate::symbolic::load::{Devices, Loaded, Source};
@@ -17,10 +17,16 @@ use crate::symbolic::watched::watched;
 use crate::symbolic::{self, Settings};
 
 /// All options.
-pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symbolic::OPTIONS)];
+pub const SECTIONS: [(&str, &[Opt]); 3] = [
+    ("", OPTIONS),
+    (symbolic::NETWORK_TITLE, symbolic::NETWORK),
+    (symbolic::TITLE, symbolic::OPTIONS),
+];
 
 const OPTIONS: &[Opt] = &[
     long("live", "OLD is the ruleset of the running dataplane"),
+    long("net-old", "the network of OLD, in place of --net").takes("NET", Values::Files),
+    long("net-new", "the network of NEW, in place of --net").takes("NET", Values::Files),
     flag('j', "json", "print JSON"),
     symbolic::WRITE,
     flag('h', "help", "print this text"),
@@ -33,9 +39,11 @@ fn usage() -> String {
          Shows for which packets it matters whether they meet the ruleset OLD or NEW: classes of\n\
          packets, the largest first, with what becomes of them, the rules that decide, and an example.\n\
          OLD and NEW are rulesets, as for `nft -f`, or state files. Each hook is looked at by itself.\n\n\
-         {}\n{}:\n{}\n\
+         {}\n{}:\n{}\n{}:\n{}\n\
          The exit status is 0 if nothing changes, 1 if something does, and 2 after an error.\n",
         usage_lines(OPTIONS, 28),
+        symbolic::NETWORK_TITLE,
+        usage_lines(symbolic::NETWORK, 28),
         symbolic::TITLE,
         usage_lines(symbolic::OPTIONS, 28)
     )
@@ -47,6 +55,8 @@ struct Asked {
     new: Source,
     json: bool,
     write: Option<PathBuf>,
+    /// Networks of both, in place of the one of the settings.
+    nets: Option<[PathBuf; 2]>,
     settings: Settings,
 }
 
@@ -54,12 +64,15 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
     let mut parser = lexopt::Parser::from_args(args);
     let mut settings = Settings::default();
     let (mut json, mut live, mut write) = (false, false, None);
+    let (mut net_old, mut net_new) = (None, None);
     let mut files = Vec::new();
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Short('h') | Long("help") => return Ok(None),
             Short('j') | Long("json") => json = true,
             Long("live") => live = true,
+            Long("net-old") => net_old = Some(parser.value().map_err(sentence)?.into()),
+            Long("net-new") => net_new = Some(parser.value().map_err(sentence)?.into()),
             Long("write") => write = Some(parser.value().map_err(sentence)?.into()),
             Long(name) => {
                 let name = name.to_owned();
@@ -82,7 +95,16 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
         true => "with --live it takes one file: NEW".to_owned(),
         false => "it takes two files: OLD and NEW".to_owned(),
     })?;
-    Ok(Some(Asked { old, new, json, write, settings }))
+    // The one that is not given is that of --net.
+    let net = || settings.net.clone();
+    let nets = match (net_old, net_new) {
+        (None, None) => None,
+        (before, after) => match (before.or_else(net), after.or_else(net)) {
+            (Some(before), Some(after)) => Some([before, after]),
+            _ => return Err("--net-old and --net-new go together, or with --net".to_owned()),
+        },
+    };
+    Ok(Some(Asked { old, new, json, write, nets, settings }))
 }
 
 /// Runs the command with the arguments after its name.
@@ -98,8 +120,20 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 fn compare(asked: &Asked) -> Result<bool, String> {
     let devices = Devices::of(&[&asked.old, &asked.new]);
     let now = now();
-    let old = Loaded::new(&asked.old, &devices, now)?;
-    let new = Loaded::new(&asked.new, &devices, now)?;
+    let [before, after] = match &asked.nets {
+        None => {
+            let net = asked.settings.network()?;
+            [net.clone(), net]
+        }
+        Some([before, after]) => {
+            let of = |file: &PathBuf| {
+                Settings { net: Some(file.clone()), ..asked.settings.clone() }.network()
+            };
+            [of(before)?, of(after)?]
+        }
+    };
+    let old = Loaded::new(&asked.old, &devices, now)?.on(before)?;
+    let new = Loaded::new(&asked.new, &devices, now)?.on(after)?;
     symbolic::make_directory(asked.write.as_deref())?;
     let change =
         watched(|| Change::new(&old, &new, &devices, &asked.settings, asked.write.as_deref()))?;

@@ -19,7 +19,11 @@ use crate::symbolic::watched::watched;
 use crate::symbolic::{self, Settings};
 
 /// All options.
-pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (symbolic::TITLE, symbolic::OPTIONS)];
+pub const SECTIONS: [(&str, &[Opt]); 3] = [
+    ("", OPTIONS),
+    (symbolic::NETWORK_TITLE, symbolic::NETWORK),
+    (symbolic::TITLE, symbolic::OPTIONS),
+];
 
 const OPTIONS: &[Opt] = &[
     symbolic::RULES,
@@ -42,9 +46,11 @@ fn usage() -> String {
          which one the claims after it are about:\n\n  \
            hook [FAMILY] HOOK [on DEVICE]\n  \
            chain FAMILY TABLE CHAIN\n\n\
-         {}\n{}:\n{}\n\
+         {}\n{}:\n{}\n{}:\n{}\n\
          The exit status is 0 if all claims hold, 1 if one does not, and 2 after an error.\n",
         usage_lines(OPTIONS, 28),
+        symbolic::NETWORK_TITLE,
+        usage_lines(symbolic::NETWORK, 28),
         symbolic::TITLE,
         usage_lines(symbolic::OPTIONS, 28)
     )
@@ -97,7 +103,7 @@ fn all(asked: &Asked) -> Result<bool, String> {
     let claims = Claims::of_file(&asked.claims)
         .map_err(|e| hinted(&e, &asked.claims, recognise::Given::Other))?;
     let devices = Devices::of(&[&asked.rules]);
-    let rules = Loaded::new(&asked.rules, &devices, now())?;
+    let rules = Loaded::new(&asked.rules, &devices, now())?.on(asked.settings.network()?)?;
     let decided = watched(|| decide(&claims, &rules, &devices, &asked.settings))?;
     for Decided { line, is_empty, wrong } in &decided {
         let place = format!("{}:{}", claims.file, line.number);

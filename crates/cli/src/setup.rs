@@ -289,16 +289,7 @@ impl Setup {
 
     /// A network with the settings of devices that were given.
     fn with_settings(&self, net: Network) -> Result<Network, String> {
-        let mut devconf = DevconfSysctls::default();
-        for (name, value) in &self.sysctls {
-            devconf.set(name, *value).map_err(|e| format!("Error: --sysctl: {e}"))?;
-        }
-        match net.missing_device(&devconf) {
-            Some(name) => {
-                Err(format!("Error: --sysctl: {} has no device `{name}`", self.net().display()))
-            }
-            None => Ok(net.with_sysctls(&devconf)),
-        }
+        with_sysctls(net, self.net(), &self.sysctls)
     }
 
     /// Says what was learned, and writes the whole network to the file that was asked for.
@@ -397,7 +388,7 @@ impl Setup {
     }
 }
 
-fn read(file: &Path) -> Result<String, String> {
+pub fn read(file: &Path) -> Result<String, String> {
     std::fs::read_to_string(file).map_err(|e| format!("Error: {}: {e}", file.display()))
 }
 
@@ -428,8 +419,27 @@ fn link_address(value: &OsStr) -> Result<(String, Mac), String> {
         })
 }
 
+/// A network of a file with the settings of its devices that are among sysctls.
+///
+/// # Errors
+/// A setting cannot be so, or its device is not there.
+pub fn with_sysctls(
+    net: Network,
+    file: &Path,
+    sysctls: &[(String, u32)],
+) -> Result<Network, String> {
+    let mut devconf = DevconfSysctls::default();
+    for (name, value) in sysctls {
+        devconf.set(name, *value).map_err(|e| format!("Error: --sysctl: {e}"))?;
+    }
+    match net.missing_device(&devconf) {
+        Some(name) => Err(format!("Error: --sysctl: {} has no device `{name}`", file.display())),
+        None => Ok(net.with_sysctls(&devconf)),
+    }
+}
+
 /// `NAME=VALUE`.
-fn sysctl(value: &OsStr) -> Result<(String, u32), String> {
+pub fn sysctl(value: &OsStr) -> Result<(String, u32), String> {
     let split = value.to_str().and_then(|v| v.split_once('='));
     split
         .and_then(|(name, value)| Some((name.trim().to_owned(), value.trim().parse().ok()?)))

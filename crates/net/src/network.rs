@@ -2,6 +2,7 @@
 
 //! The finished network: what packets ask.
 
+mod ranges;
 mod routing;
 
 use std::net::IpAddr;
@@ -82,7 +83,7 @@ pub struct Hit<'a> {
 }
 
 /// Why there is no way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NoRoute {
     /// No route matches (`ENETUNREACH`).
     None,

@@ -7,7 +7,7 @@ use penstock_program::expr::MetaKey;
 use crate::classes::{Class, Of, classes};
 use crate::diagram::Limits;
 use crate::field::Field;
-use crate::matched::{Matched, Unanswered, matched};
+use crate::matched::{Matched, Seen, Unanswered, matched};
 use crate::place::Place;
 use crate::program::Program;
 use crate::universe::Universe;
@@ -36,7 +36,8 @@ pub fn ask(
     matches: &Program<'_>,
     limits: Limits,
 ) -> Result<Answer, Unanswered> {
-    let Matched { universe, regions, evaluated } = matched(place, program, &[matches], limits)?;
+    let Matched { universe, regions, evaluated } =
+        matched(place, program, &[(matches, Seen::Coming)], limits)?;
     let region = regions.first().cloned().unwrap_or_else(|| universe.diagrams.none());
     let limit = |limit| Unanswered::after_all(program, limit);
     let classes = classes(&universe, &[&evaluated], &region, Of::All).map_err(limit)?;

@@ -17,16 +17,34 @@ use crate::program::{Program, reachable};
 pub fn asked(place: Place, program: &Program<'_>) -> Vec<Field> {
     let mut all = Vec::new();
     let mut seen = HashSet::new();
+    if program.way.is_some() {
+        all.extend(of_network());
+        seen.extend(all.iter().copied());
+    }
     for rule in reachable(program) {
         for op in program.image.ops_at(rule) {
             asks(place, op, &mut |field| {
-                if seen.insert(field) {
+                let is_known = program.way.is_some() && of_way_out(field);
+                if !is_known && seen.insert(field) {
                     all.push(field);
                 }
             });
         }
     }
     all
+}
+
+/// Fields that routing asks on the way through a network.
+fn of_network() -> Vec<Field> {
+    let mut all = vec![Field::Meta(MetaKey::NfProto), Field::Meta(MetaKey::IifName)];
+    all.extend((8..40).map(|at| Field::Header { base: Base::Network, at }));
+    all
+}
+
+/// Whether a field is about the device on the way out, which routing finds.
+pub(crate) fn of_way_out(field: Field) -> bool {
+    use MetaKey::{Oif, OifGroup, OifKind, OifName, OifType};
+    matches!(field, Field::Meta(Oif | OifName | OifType | OifGroup | OifKind) | Field::HasMeta(Oif))
 }
 
 /// Fields that an operation asks, as far as that can be seen from it alone: for the order of

@@ -124,6 +124,31 @@ pub fn same(diagrams: &Diagrams, a: &[Bit], b: &[Bit]) -> Decided<Region> {
     Ok(region)
 }
 
+/// Packets for which a number is at most another one.
+pub fn not_above(diagrams: &Diagrams, a: &[Bit], b: &[Bit]) -> Decided<Region> {
+    let mut region = diagrams.all();
+    for (a, b) in a.iter().zip(b).rev() {
+        let (of_a, of_b) = (a.region(diagrams), b.region(diagrams));
+        let less = diagrams.minus(&of_b, &of_a)?;
+        let differ = diagrams.xor(&of_a, &of_b)?;
+        region = diagrams.select(&differ, &less, &region)?;
+    }
+    Ok(region)
+}
+
+/// A number less one, for numbers that are not zero.
+pub fn one_less(diagrams: &Diagrams, bits: &[Bit]) -> Decided<Vec<Bit>> {
+    let mut less = bits.to_vec();
+    // A bit turns if all after it are zero.
+    let mut borrow = Bit::Known(true);
+    for bit in less.iter_mut().rev() {
+        let next = bit.not(diagrams)?.and(&borrow, diagrams)?;
+        *bit = bit.xor(&borrow, diagrams)?;
+        borrow = next;
+    }
+    Ok(less)
+}
+
 /// Packets for which the bytes are at most these, in the order of `memcmp`.
 pub fn at_most(diagrams: &Diagrams, bits: &[Bit], value: &[u8]) -> Decided<Region> {
     let mut region = diagrams.all();

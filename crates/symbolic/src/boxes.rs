@@ -131,13 +131,22 @@ impl<'u> Teller<'u> {
                     valid
                 }
             };
-            let values = told(universe, part, &right, &valid)?;
-            told_parts.push((part.clone(), values));
             settled = d.and(&settled, &right)?;
             region = d.and(&region, &right)?;
+            told_parts.push((part.clone(), right, valid));
         }
-        told_parts.reverse();
-        Ok((PacketBox { parts: told_parts }, region))
+        let can_be = d.and(&region, self.possible)?;
+        let mut parts = Vec::new();
+        for (part, right, valid) in told_parts.into_iter().rev() {
+            let mut values = told(universe, &part, &right, &d.and(&right, &valid)?, &valid)?;
+            if is_long(&part, &values) {
+                // Some of the values cannot be, with what is told of other parts.
+                let least = self.only(&part, &can_be)?;
+                values = told(universe, &part, &right, &least, &valid)?;
+            }
+            parts.push((part, values));
+        }
+        Ok((PacketBox { parts }, region))
     }
 
     /// A region as a part sees it: whatever all other fields are.
@@ -218,13 +227,36 @@ fn interest(part: &Part) -> u32 {
     }
 }
 
-/// Values of a part: the shortest way to tell them, where values that cannot be may count as any.
-fn told(universe: &Universe, part: &Part, right: &Region, valid: &Region) -> Decided<Values> {
+/// Whether there is a shorter way to tell values, perhaps.
+fn is_long(part: &Part, values: &Values) -> bool {
+    match values {
+        _ if part.fields[0] == Field::CtState => true,
+        Values::In(all) | Values::NotIn(all) | Values::Masked(all) => all.len() > 1,
+        Values::Some => true,
+    }
+}
+
+/// Values of a part: the shortest way to tell them. There are those that have to be told, and those
+/// that may be, besides those that cannot be.
+fn told(
+    universe: &Universe,
+    part: &Part,
+    right: &Region,
+    least: &Region,
+    valid: &Region,
+) -> Decided<Values> {
     let d = &universe.diagrams;
-    let least = d.and(right, valid)?;
     let most = d.or(right, &d.not(valid))?;
-    let (other_least, other_most) = (d.not(&most), d.not(&least));
+    let (other_least, other_most) = (d.not(&most), d.not(least));
     let listed = |region: &Region| intervals(universe, part, region, INTERVALS);
+    // Of wide intervals those that say something.
+    let needed = match (listed(least), listed(&most)) {
+        (Some(least), Some(mut most)) => {
+            most.retain(|(from, to)| least.iter().any(|(a, b)| a <= to && b >= from));
+            Some(most)
+        }
+        (_, most) => most,
+    };
     let mut best: Option<Values> = None;
     let count = |values: &Values| match values {
         Values::In(all) => all.len() * 4,
@@ -234,11 +266,11 @@ fn told(universe: &Universe, part: &Part, right: &Region, valid: &Region) -> Dec
         Values::Some => usize::MAX,
     };
     let candidates = [
-        listed(&least).map(Values::In),
-        listed(&most).map(Values::In),
+        listed(least).map(Values::In),
+        needed.map(Values::In),
         listed(&other_least).map(Values::NotIn),
         listed(&other_most).map(Values::NotIn),
-        masked(universe, part, &least).map(Values::Masked),
+        masked(universe, part, least).map(Values::Masked),
         masked(universe, part, &most).map(Values::Masked),
     ];
     for candidate in candidates.into_iter().flatten() {

@@ -51,7 +51,7 @@ pub(crate) enum Of {
 
 /// Whether what was written matters for packets that end so.
 fn matters(field: Field, end: End) -> bool {
-    let passes = !matches!(end, End::Drop | End::Reject(..));
+    let passes = !matches!(end, End::Drop | End::Reject(..) | End::Refused(_));
     match field {
         Field::Meta(MetaKey::NfTrace) | Field::CtState => false,
         Field::Ct(..) => true,
@@ -317,10 +317,20 @@ pub(crate) fn classes(
     }
     let decided: Decided<Vec<_>> = parts.iter().map(|part| deciders(d, part, evaluated)).collect();
     let whole = d.share(region);
-    let mut teller = Teller::new(universe, region);
+    // What the network itself drops is told by itself: others need not be told as those that it
+    // does not drop.
+    let mut refused = region.clone();
+    for one in evaluated {
+        let of_network = one.decisions.iter().filter(|d| matches!(d.end, End::Refused(_)));
+        let of_network: Vec<Region> = of_network.map(|d| d.region.clone()).collect();
+        refused = d.and(&refused, &d.union(&of_network)?)?;
+    }
+    let carried = d.minus(region, &refused)?;
+    let mut tellers = [Teller::new(universe, &carried), Teller::new(universe, region)];
     let mut classes = Vec::new();
     for (Part { region, fates }, deciders) in parts.into_iter().zip(decided?) {
-        let (boxes, more_boxes) = teller.cover(&region, BOXES)?;
+        let is_refused = fates.iter().all(|fate| matches!(fate.end, End::Refused(_)));
+        let (boxes, more_boxes) = tellers[usize::from(is_refused)].cover(&region, BOXES)?;
         let Some(example) = d.packet_of(&preferred(universe, &region)?) else { continue };
         classes.push(Class {
             share: d.share(&region) / whole,

@@ -17,7 +17,7 @@ use crate::identity::{self, Changes, Identities};
 use crate::place::Place;
 use crate::program::{Program, before_tracking, is_look, reachable};
 use crate::universe::Universe;
-use crate::walk::{Failure, changed_variables, evaluate, matching};
+use crate::walk::{Failure, changed_variables, evaluate, look_at, matching};
 
 /// What a change does.
 pub struct Difference {
@@ -53,6 +53,7 @@ pub fn diff(
         changes.gaps.iter().fold((0, 0), |(a, b), gap| (a + gap.old.len(), b + gap.new.len()));
     let fields = asked(place, old).into_iter().chain(asked(place, new));
     let mut universe = Universe::new(place, limits, fields);
+    look_at(&mut universe, &[old, new]).map_err(|limit| undecided(limit, old))?;
     let enter = affected(&mut universe, old, new, &changes)?;
     let before = evaluate(&mut universe, old, &enter).map_err(|failure| (Side::Old, failure))?;
     let after = evaluate(&mut universe, new, &enter).map_err(|failure| (Side::New, failure))?;
@@ -71,7 +72,8 @@ fn affected(
     new: &Program<'_>,
     changes: &Changes,
 ) -> Result<Region, (Side, Failure)> {
-    if changes.everything {
+    // On a way rules see what was translated and routed before.
+    if changes.everything || [old, new].iter().any(|program| program.way.is_some()) {
         return Ok(universe.diagrams.all());
     }
     let reached = [old, new]

@@ -5,6 +5,7 @@
 
 mod frame;
 mod run;
+mod way;
 
 pub use run::{Verified, check};
 
@@ -17,7 +18,7 @@ use penstock_program::op::Op;
 use penstock_program::{Family, Hook};
 use penstock_wire::ethernet;
 
-use crate::field::{Base, Field, state};
+use crate::field::{Base, Field, What, state};
 use crate::layout;
 use crate::preferred::{ARRIVAL, LEAVING};
 use crate::universe::Universe;
@@ -99,6 +100,11 @@ impl<'u> Example<'u> {
     /// The value of a field that rules ask, as bytes of the number.
     pub fn value(&self, field: Field) -> Option<Vec<u8>> {
         self.universe.value(field, &self.point)
+    }
+
+    /// What the network chooses for the packet of some.
+    fn chosen(&self, what: What, of: &[u8]) -> Option<Vec<u8>> {
+        self.universe.chosen(what, of, &self.point)
     }
 
     fn number(&self, field: Field) -> Option<u32> {

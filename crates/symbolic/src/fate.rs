@@ -2,6 +2,7 @@
 
 //! What becomes of packets, and which rule or policy decides it.
 
+use penstock_net::NoRoute;
 use penstock_program::expr::RejectType;
 use penstock_program::image::{ChainIndex, RuleIndex};
 
@@ -25,6 +26,56 @@ pub enum End {
         /// Without a listener they pass.
         bypass: bool,
     },
+    /// The host gets them.
+    Host,
+    /// They leave by a device, which rules know by this index.
+    Leaves(u32),
+    /// The network does not carry them on.
+    Refused(Refusal),
+}
+
+/// Why a network does not carry packets on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// There is no route.
+    NoRoute,
+    /// A blackhole route or rule.
+    Blackhole,
+    /// An unreachable route.
+    Unreachable,
+    /// A prohibit route or rule.
+    Prohibit,
+    /// The device of arrival does not forward, and the host is not the destination.
+    NotForwarding,
+    /// Their source cannot be one.
+    Source,
+    /// Their source is not routed back the way that the device asks for (`rp_filter`).
+    ReversePath,
+    /// Their destination cannot be one.
+    Destination,
+    /// They are for others on the link, or for all, and would have to be forwarded.
+    NotForHost,
+    /// They are for a group that the host is no member of.
+    NotMember,
+    /// They may make no further hop.
+    Hops,
+    /// Their addresses mean something on their link only.
+    Scope,
+    /// They are to be translated to an address that the device does not have.
+    NoAddress,
+    /// There is no such packet in this network: it does not have the device, or the address.
+    Absent,
+}
+
+impl From<NoRoute> for Refusal {
+    fn from(why: NoRoute) -> Refusal {
+        match why {
+            NoRoute::None => Refusal::NoRoute,
+            NoRoute::Blackhole => Refusal::Blackhole,
+            NoRoute::Unreachable => Refusal::Unreachable,
+            NoRoute::Prohibit => Refusal::Prohibit,
+        }
+    }
 }
 
 /// A rule, or the policy of a base chain, that decided.

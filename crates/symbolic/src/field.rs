@@ -89,9 +89,10 @@ pub struct Input {
     /// What it is.
     pub what: What,
     /// Which rule asks, by the number that rulesets that are compared have in common; for
-    /// [`What::Member`] the set.
+    /// [`What::Member`] the set; for what the network chooses nothing.
     pub rule: u32,
-    /// Which of the rule's operations that ask for inputs; for [`What::Member`] the key.
+    /// Which of the rule's operations that ask for inputs; for [`What::Member`] the key; for what
+    /// the network chooses a number for what it chooses of.
     pub op: u16,
 }
 
@@ -114,6 +115,12 @@ pub enum What {
     Expected,
     /// `meta random`, `numgen`, `jhash`, `symhash`: 4 bytes.
     Number,
+    /// The address that a translation chooses, of some: 16 bytes, as in a register.
+    Address,
+    /// The port that a translation chooses, of some: 2 bytes.
+    Port,
+    /// The next hop of a route that has several: its number, one byte.
+    Hop,
 }
 
 /// What rules do to a packet, apart from what is asked again.
@@ -158,6 +165,14 @@ pub enum Done {
     TcpOption(u8),
     /// A set gets or loses an element: the set, by a number; one byte for the operation plus one.
     Element(u32),
+    /// The source that the packet has on its way out, 16 bytes, as in a register.
+    NewSource,
+    /// The source port that it has then, 2 bytes.
+    NewSourcePort,
+    /// The destination that it has on its way, 16 bytes, as in a register.
+    NewDestination,
+    /// The destination port that it has then, 2 bytes.
+    NewDestinationPort,
 }
 
 impl Field {
@@ -179,6 +194,9 @@ impl Field {
             // Wide enough for both families.
             Field::Ct(key, _) => key.width(Family::Inet) * 8,
             Field::Input(Input { what: What::Number, .. }) => 32,
+            Field::Input(Input { what: What::Address, .. }) => 128,
+            Field::Input(Input { what: What::Port, .. }) => 16,
+            Field::Input(Input { what: What::Hop, .. }) => 8,
             Field::Input(_) => 1,
             Field::Done(done) => match done {
                 Done::Notrack | Done::Tproxy => 1,
@@ -191,12 +209,16 @@ impl Field {
                 Done::NatAddress
                 | Done::NatLastAddress
                 | Done::SentAddress
-                | Done::TproxyAddress => 128,
+                | Done::TproxyAddress
+                | Done::NewSource
+                | Done::NewDestination => 128,
                 Done::NatPort
                 | Done::NatLastPort
                 | Done::NatBasePort
                 | Done::Queue
-                | Done::TproxyPort => 16,
+                | Done::TproxyPort
+                | Done::NewSourcePort
+                | Done::NewDestinationPort => 16,
             },
         }
     }
@@ -206,6 +228,7 @@ impl Field {
         cfg!(target_endian = "little")
             && match self {
                 Field::Meta(key) => key.is_in_host_order(),
+                Field::Input(Input { what: What::Address | What::Port, .. }) => false,
                 Field::CtState | Field::Input(_) => true,
                 Field::Ct(key, _) => {
                     use CtKey::*;
@@ -235,7 +258,11 @@ impl Field {
                     | Done::TproxyPort
                     | Done::Object
                     | Done::TcpOption(_)
-                    | Done::Element(_) => false,
+                    | Done::Element(_)
+                    | Done::NewSource
+                    | Done::NewSourcePort
+                    | Done::NewDestination
+                    | Done::NewDestinationPort => false,
                 },
                 Field::Header { .. }
                 | Field::Present { .. }
@@ -340,6 +367,8 @@ impl Done {
                 | Done::SentAddress
                 | Done::TproxyAddress
                 | Done::TproxyPort
+                | Done::NewSourcePort
+                | Done::NewDestinationPort
         )
     }
 }

@@ -63,8 +63,10 @@ mod progress;
 mod prove;
 mod question;
 mod review;
+mod routing;
 mod universe;
 mod walk;
+mod way;
 
 pub use ask::{Answer, ask};
 pub use asked::asked;
@@ -75,16 +77,17 @@ pub use cover::{Addresses, Case, Cover, Coverage, Element, Key, Wanted, cover, o
 pub use diagram::{Decided, Diagrams, Limits, Region, Undecided};
 pub use diff::{Difference, Side, diff};
 pub use example::{Example, Verified, check};
-pub use fate::{Decider, End, Fate, Written};
+pub use fate::{Decider, End, Fate, Refusal, Written};
 pub use field::{Base as HeaderBase, Done, Field, Input, What};
 pub use matched::Unanswered;
 pub use place::Place;
 pub use program::{Base, Program, compared, reachable, set_address};
 pub use progress::{PROGRESS, Progress};
-pub use prove::{Claim, Outcome, Proof, Proofs, prove};
+pub use prove::{Claim, Claimed, Outcome, Proof, Proofs, prove};
 pub use review::{ElementUse, Review, Use, review};
 pub use universe::Universe;
 pub use walk::{
     Decision, Evaluated, Failure, Matches, Notes, Noting, evaluate, evaluate_noting, matching,
     may_match,
 };
+pub use way::{Device, Passage, Start, Way};

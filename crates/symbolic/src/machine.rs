@@ -106,7 +106,7 @@ impl Machine {
         let field = Field::Done(done);
         let width = field.width() as usize;
         let value: Vec<Bit> =
-            (0..width).map(|i| Bit::Known(value >> (width - 1 - i) & 1 != 0)).collect();
+            (0..width).map(|i| Bit::Known(u128::from(value) >> (width - 1 - i) & 1 != 0)).collect();
         self.write(universe, region, field, &value)
     }
 }

@@ -5,12 +5,13 @@
 use penstock_program::image::{ChainIndex, RuleIndex};
 use penstock_program::op::Op;
 
-use crate::asked::asked;
+use crate::asked::{asked, of_way_out};
 use crate::diagram::{Limits, Region, Undecided};
+use crate::field::Field;
 use crate::place::Place;
 use crate::program::{Program, before_tracking, is_look};
 use crate::universe::Universe;
-use crate::walk::{Evaluated, Failure, evaluate, matching};
+use crate::walk::{Evaluated, Failure, Passed, evaluate, look_at, matching_with};
 
 /// Packets that matches are about, and what becomes of them.
 pub(crate) struct Matched {
@@ -39,6 +40,15 @@ impl Unanswered {
     }
 }
 
+/// Which packets a match is about, on a way through a network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// As they come, with the device by which routing has them leave.
+    Coming,
+    /// As they leave, with all that was translated and written.
+    Leaving,
+}
+
 /// Evaluates a ruleset over the packets that matches are about. A match is a ruleset of which the
 /// first rule of the first base chain is meant; without a rule it is about all packets.
 ///
@@ -47,32 +57,53 @@ impl Unanswered {
 pub(crate) fn matched(
     place: Place,
     program: &Program<'_>,
-    matches: &[&Program<'_>],
+    matches: &[(&Program<'_>, Seen)],
     limits: Limits,
 ) -> Result<Matched, Unanswered> {
     let mut fields = asked(place, program);
-    for one in matches {
-        fields.extend(asked(place, one));
-    }
-    let mut universe = Universe::new(place, limits, fields);
-    let early =
-        program.bases.first().is_some_and(|base| before_tracking(place.hook, base.priority));
-    let mut regions = Vec::new();
-    for (number, one) in matches.iter().enumerate() {
-        let region = match first_rule(one) {
-            None => Ok(universe.diagrams.all()),
-            Some(rule) => match not_a_match(one, rule) {
-                Some(reason) => Err(Failure::NoMeaning { rule, reason }),
-                None => matching(&mut universe, one, rule, early),
-            },
-        };
-        regions.push(region.map_err(|failure| Unanswered::Match(number, failure))?);
+    for (one, _) in matches {
+        let of_way = |field: &Field| program.way.is_some() && of_way_out(*field);
+        fields.extend(asked(place, one).into_iter().filter(|field| !of_way(field)));
     }
     let limit = |limit: Undecided| {
         Unanswered::Rules(Failure::Undecided { limit, done: (0, program.image.rules.len()) })
     };
-    let enter = universe.diagrams.union(&regions).map_err(limit)?;
-    let evaluated = evaluate(&mut universe, program, &enter).map_err(Unanswered::Rules)?;
+    let mut universe = Universe::new(place, limits, fields);
+    look_at(&mut universe, &[program]).map_err(limit)?;
+    let early = program.way.is_none()
+        && program.bases.first().is_some_and(|base| before_tracking(place.hook, base.priority));
+    let regions = |universe: &mut Universe, passed: &Passed| {
+        let mut regions = Vec::new();
+        for (number, (one, seen)) in matches.iter().enumerate() {
+            let values = match seen {
+                Seen::Coming => &passed.out,
+                Seen::Leaving => &passed.left,
+            };
+            let region = match first_rule(one) {
+                None => Ok(universe.diagrams.all()),
+                Some(rule) => match not_a_match(one, rule) {
+                    Some(reason) => Err(Failure::NoMeaning { rule, reason }),
+                    None => matching_with(universe, one, rule, early, values.clone()),
+                },
+            };
+            regions.push(region.map_err(|failure| Unanswered::Match(number, failure))?);
+        }
+        Ok(regions)
+    };
+    let (mut regions, evaluated) = match program.way {
+        None => {
+            let regions = regions(&mut universe, &Passed::default())?;
+            let enter = universe.diagrams.union(&regions).map_err(limit)?;
+            let evaluated = evaluate(&mut universe, program, &enter).map_err(Unanswered::Rules)?;
+            (regions, evaluated)
+        }
+        // What they are about is known at the end of the way.
+        Some(_) => {
+            let enter = universe.diagrams.all();
+            let evaluated = evaluate(&mut universe, program, &enter).map_err(Unanswered::Rules)?;
+            (regions(&mut universe, &evaluated.way)?, evaluated)
+        }
+    };
     let limit = |limit| Unanswered::after_all(program, limit);
     // Rules may have asked for more fields.
     let possible = universe.possible().map_err(limit)?;

@@ -12,6 +12,7 @@ use penstock_program::op::{Effect, Load, Op};
 use penstock_program::{ChainType, DynamicSet, Family, Hook};
 
 use crate::field::Field;
+use crate::way::Way;
 
 /// A base chain to evaluate.
 #[derive(Clone, Copy, Debug)]
@@ -30,8 +31,11 @@ pub struct Base {
 pub struct Program<'a> {
     /// The ruleset.
     pub image: &'a Image,
-    /// Base chains of one hook, in the order in which packets pass them; or one chain.
+    /// Base chains of one hook, in the order in which packets pass them; or one chain; or with a way
+    /// all of it.
     pub bases: Vec<Base>,
+    /// The way through a network, in place of one hook.
+    pub way: Option<Way<'a>>,
     /// Numbers of rules, in the order of the image: equal in two rulesets where the rules are.
     pub numbers: Vec<u32>,
     /// Numbers of sets that packets change, equal in two rulesets where the sets are: by address.

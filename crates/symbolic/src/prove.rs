@@ -3,10 +3,10 @@
 //! Whether what is claimed of all packets holds.
 
 use crate::classes::depends;
-use crate::diagram::Limits;
+use crate::diagram::{Limits, Region};
 use crate::fate::{Decider, End};
 use crate::field::Field;
-use crate::matched::{Matched, Unanswered, matched};
+use crate::matched::{Matched, Seen, Unanswered, matched};
 use crate::place::Place;
 use crate::preferred::preferred;
 use crate::program::Program;
@@ -28,8 +28,8 @@ pub enum Outcome {
 impl Outcome {
     fn is(self, end: End) -> bool {
         match (self, end) {
-            (Outcome::Accept, End::Accept)
-            | (Outcome::Drop, End::Drop | End::Reject(..))
+            (Outcome::Accept, End::Accept | End::Host | End::Leaves(_))
+            | (Outcome::Drop, End::Drop | End::Reject(..) | End::Refused(_))
             | (Outcome::Reject, End::Reject(..))
             | (Outcome::Queue, End::Queue { .. }) => true,
             // Without a listener they pass.
@@ -39,15 +39,51 @@ impl Outcome {
     }
 }
 
-/// What is claimed: that packets that a rule matches always, or never, come to an end.
+/// What is claimed of the packets that a match is about.
 #[derive(Clone, Copy)]
 pub struct Claim<'a> {
     /// A ruleset of which the first rule of the first base chain is the match.
     pub matches: &'a Program<'a>,
-    /// Always, or never.
-    pub always: bool,
     /// What becomes of them.
-    pub outcome: Outcome,
+    pub what: Claimed,
+}
+
+/// What is claimed to become of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// This, always.
+    Always(Outcome),
+    /// This, never.
+    Never(Outcome),
+    /// On a way through a network: they always leave by the device that rules know by this index.
+    AlwaysLeaves(u32),
+    /// No packets that the match is about as they leave do so by this device.
+    NeverLeaves(u32),
+    /// Of those that routing leads to the host, or to a device, none is lost; and there are some.
+    Reaches(End),
+}
+
+impl Claimed {
+    fn seen(self) -> Seen {
+        match self {
+            Claimed::NeverLeaves(_) => Seen::Leaving,
+            Claimed::Always(_)
+            | Claimed::Never(_)
+            | Claimed::AlwaysLeaves(_)
+            | Claimed::Reaches(_) => Seen::Coming,
+        }
+    }
+
+    /// Whether packets may come to an end.
+    fn allows(self, end: End) -> bool {
+        match self {
+            Claimed::Always(outcome) => outcome.is(end),
+            Claimed::Never(outcome) => !outcome.is(end),
+            Claimed::AlwaysLeaves(device) => end == End::Leaves(device),
+            Claimed::NeverLeaves(device) => end != End::Leaves(device),
+            Claimed::Reaches(to) => end == to,
+        }
+    }
 }
 
 /// Whether a claim holds.
@@ -57,6 +93,8 @@ pub enum Proof {
     Holds,
     /// It does, since no packet can match.
     NothingMatches,
+    /// It does not: routing leads no packet there.
+    NothingReaches,
     /// It does not: for this packet.
     Refuted {
         /// The value of each variable.
@@ -88,19 +126,29 @@ pub fn prove(
     claims: &[Claim<'_>],
     limits: Limits,
 ) -> Result<Proofs, Unanswered> {
-    let matches: Vec<&Program<'_>> = claims.iter().map(|claim| claim.matches).collect();
+    let matches: Vec<_> = claims.iter().map(|claim| (claim.matches, claim.what.seen())).collect();
     let Matched { universe, regions, evaluated } = matched(place, program, &matches, limits)?;
     let limit = |limit| Unanswered::after_all(program, limit);
     let d = &universe.diagrams;
     let mut proofs = Vec::new();
-    for (claim, region) in claims.iter().zip(regions) {
+    for (claim, mut region) in claims.iter().zip(regions) {
         if region.is_none() {
             proofs.push(Proof::NothingMatches);
             continue;
         }
+        if let Claimed::Reaches(to) = claim.what {
+            let there = evaluated.way.routed.iter().filter(|(end, _)| *end == to);
+            let there: Vec<Region> = there.map(|(_, region)| region.clone()).collect();
+            let led = d.union(&there).and_then(|there| d.and(&region, &there)).map_err(limit)?;
+            if led.is_none() {
+                proofs.push(Proof::NothingReaches);
+                continue;
+            }
+            region = led;
+        }
         let mut proof = Proof::Holds;
         for decision in &evaluated.decisions {
-            if claim.outcome.is(decision.end) == claim.always {
+            if claim.what.allows(decision.end) {
                 continue;
             }
             let wrong = d.and(&region, &decision.region).map_err(limit)?;

@@ -11,6 +11,7 @@ use crate::bits::{self, Bit, value_at};
 use crate::diagram::{Decided, Diagrams, Limits, Region};
 use crate::field::{Field, Input, What};
 use crate::place::Place;
+use crate::way::Device;
 
 /// The input that says whether a set has a key, and the key.
 type Member = (Input, Vec<Bit>);
@@ -34,6 +35,10 @@ pub struct Universe {
     found: HashMap<(usize, Vec<Bit>), Region>,
     /// Inputs that are numbers, and what they can be: first and last.
     numbers: HashMap<Input, (u32, u32)>,
+    /// Devices on which packets arrive; without any it may be each.
+    arrivals: Vec<Device>,
+    /// Packets that are looked at, of those that can be.
+    within: Option<Region>,
 }
 
 impl Universe {
@@ -50,6 +55,8 @@ impl Universe {
             members: HashMap::new(),
             found: HashMap::new(),
             numbers: HashMap::new(),
+            arrivals: Vec::new(),
+            within: None,
         };
         let mut asked: Vec<Field> = asked.into_iter().collect();
         asked.sort_by_key(|field| field.rank());
@@ -128,6 +135,35 @@ impl Universe {
     /// The number of a question that was asked.
     pub(crate) fn known_question(&self, text: &str) -> Option<u32> {
         self.questions.iter().position(|known| known == text).map(|number| number as u32)
+    }
+
+    /// Says of devices that packets arrive on them, and on no others that this is not said of.
+    pub(crate) fn arrive_on<'d>(&mut self, devices: impl Iterator<Item = &'d Device>) {
+        for device in devices {
+            if !self.arrivals.iter().any(|known| known.index == device.index) {
+                self.arrivals.push(device.clone());
+            }
+        }
+    }
+
+    /// Takes packets that are not in a region for impossible.
+    pub(crate) fn keep_within(&mut self, region: Region) {
+        self.within = Some(region);
+    }
+
+    /// The input by which the network chooses one of some, which are known by bits.
+    pub(crate) fn choice(&mut self, what: What, of: &[Bit]) -> Input {
+        Input { what, rule: u32::MAX, op: self.key(u32::MAX, of) }
+    }
+
+    /// What the network chooses for a packet of some, which are known by their bytes.
+    pub(crate) fn chosen(&self, what: What, of: &[u8], point: &[bool]) -> Option<Vec<u8>> {
+        let keys = self.keys.iter().enumerate();
+        let same = keys.filter(|(_, (set, key))| {
+            *set == u32::MAX && key.len() == of.len() * 8 && value_at(key, point) == of
+        });
+        let inputs = same.map(|(op, _)| Input { what, rule: u32::MAX, op: op as u16 });
+        inputs.filter_map(|input| self.value(Field::Input(input), point)).next()
     }
 
     /// The number of a key that a set is asked for.
@@ -234,6 +270,6 @@ impl Universe {
 
     /// Whether an input can be understood without a number: those of one bit.
     pub fn is_choice(input: Input) -> bool {
-        input.what != What::Number
+        !matches!(input.what, What::Number | What::Address | What::Port | What::Hop)
     }
 }

@@ -7,6 +7,10 @@
 //! that is called runs with the packets that jump to it, and gives those back that it does not
 //! decide.
 
+mod journey;
+mod routed;
+mod translation;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -26,10 +30,15 @@ use crate::lookup;
 use crate::machine::Machine;
 use crate::meaning::{At, Follows, Meaning, RuleEnd, Unable};
 use crate::program::{
-    Program, before_tracking, changed_sets, input_number, is_look, set_address, written_fields,
+    Base, Program, before_tracking, changed_sets, input_number, is_look, set_address,
+    written_fields,
 };
 use crate::progress::PROGRESS;
 use crate::universe::Universe;
+pub(crate) use journey::{filters, look_at};
+use routed::Out;
+pub(crate) use routed::hop_name;
+pub(crate) use translation::{Side, reversals};
 
 /// Packets of which the same rule has decided.
 #[derive(Clone, Debug)]
@@ -50,6 +59,19 @@ pub struct Evaluated {
     pub decisions: Vec<Decision>,
     /// Values of fields at the end, where rules write them.
     pub written: HashMap<Field, Vec<Bit>>,
+    /// What is known on the way through a network; nothing at a hook.
+    pub(crate) way: Passed,
+}
+
+/// What is known of packets on their way through a network.
+#[derive(Clone, Default)]
+pub(crate) struct Passed {
+    /// Where packets are led that routing has a way for: the host, or a device.
+    pub routed: Vec<(End, Region)>,
+    /// Values of fields of the device on the way out.
+    pub out: HashMap<Field, Vec<Bit>>,
+    /// Values of all fields of the packets that leave.
+    pub left: HashMap<Field, Vec<Bit>>,
 }
 
 /// What was noted on the way.
@@ -121,8 +143,16 @@ pub fn evaluate(
     enter: &Region,
 ) -> Result<Evaluated, Failure> {
     let mut walk = Walk::new(universe, program);
-    walk.hook(enter)?;
-    Ok(Evaluated { decisions: walk.decisions, written: walk.machine.writes })
+    match &program.way {
+        None => walk.hook(&program.bases, enter)?,
+        Some(way) => {
+            let place = walk.universe.place;
+            let walked = walk.journey(way, enter);
+            walk.universe.place = place;
+            walked?;
+        }
+    }
+    Ok(Evaluated { decisions: walk.decisions, written: walk.machine.writes, way: walk.passed })
 }
 
 /// Packets for which rules may do something, whatever others have written: all others pass a rule
@@ -155,9 +185,10 @@ pub fn evaluate_noting(
     walk.notes = Some(Notes::default());
     walk.noting = noting;
     walk.matches = Some((matches, Hull::of(&walk.universe.diagrams, enter)));
-    walk.hook(enter)?;
-    let Walk { decisions, machine, notes, .. } = walk;
-    Ok((Evaluated { decisions, written: machine.writes }, notes.unwrap_or_default()))
+    walk.hook(&program.bases, enter)?;
+    let Walk { decisions, machine, notes, passed, .. } = walk;
+    let evaluated = Evaluated { decisions, written: machine.writes, way: passed };
+    Ok((evaluated, notes.unwrap_or_default()))
 }
 
 /// Variables of fields that rules change: rules see what rules before them have written, and a set
@@ -223,8 +254,24 @@ pub fn matching(
     rule: RuleIndex,
     before_tracking: bool,
 ) -> Result<Region, Failure> {
+    matching_with(universe, program, rule, before_tracking, HashMap::new())
+}
+
+/// Packets for which a rule may do something that have these values, where they are not those that
+/// they came with.
+///
+/// # Errors
+/// A limit, or that the rule has no symbolic meaning.
+pub(crate) fn matching_with(
+    universe: &mut Universe,
+    program: &Program<'_>,
+    rule: RuleIndex,
+    before_tracking: bool,
+    values: HashMap<Field, Vec<Bit>>,
+) -> Result<Region, Failure> {
     let mut walk = Walk::new(universe, program);
     walk.before_tracking = before_tracking;
+    walk.machine.writes = values;
     walk.matching(rule)
 }
 
@@ -241,6 +288,13 @@ struct Walk<'a, 'p> {
     matches: Option<(&'a Matches, Hull)>,
     /// Rules that were evaluated, and all.
     done: (usize, usize),
+    /// What is to be translated at this hook, and is not yet.
+    untranslated: Option<Side>,
+    /// Packets that are to be routed again, where that can be.
+    turned: Option<Region>,
+    /// Ways out of packets that are on their way out.
+    ways: Vec<Out>,
+    passed: Passed,
 }
 
 impl<'a, 'p> Walk<'a, 'p> {
@@ -257,6 +311,10 @@ impl<'a, 'p> Walk<'a, 'p> {
             noting: Noting::default(),
             matches: None,
             done: (0, all),
+            untranslated: None,
+            turned: None,
+            ways: Vec::new(),
+            passed: Passed::default(),
         }
     }
 
@@ -264,15 +322,20 @@ impl<'a, 'p> Walk<'a, 'p> {
         answer.map_err(|limit| Failure::Undecided { limit, done: self.done })
     }
 
-    /// All base chains; those that pass one go on with the next.
-    fn hook(&mut self, enter: &Region) -> Result<(), Failure> {
+    /// All base chains of a hook; packets that pass one go on with the next.
+    fn hook(&mut self, bases: &[Base], enter: &Region) -> Result<(), Failure> {
         let mut reach = enter.clone();
-        for (i, base) in self.program.bases.iter().enumerate() {
+        for (i, base) in bases.iter().enumerate() {
             let hook = self.universe.place.hook;
             self.base = Some(base.chain);
             self.before_tracking = before_tracking(hook, base.priority);
+            if base.kind != ChainType::Nat
+                && let Some(side) = self.untranslated.take_if(|side| side.is_before(base))
+            {
+                reach = self.translate(side, &reach)?;
+            }
             let mut wanted = reach.clone();
-            if base.family != self.universe.place.family {
+            if base.family != self.universe.place.family && base.family.is_ip() {
                 let bits = self.universe.bits(Field::Meta(MetaKey::NfProto));
                 let bits = self.limit(bits)?;
                 let d = &self.universe.diagrams;
@@ -295,14 +358,26 @@ impl<'a, 'p> Walk<'a, 'p> {
             let around = self.limit(self.universe.diagrams.minus(&reach, &wanted))?;
             reach = wanted;
             let first = self.decisions.len();
+            let before = match (base.kind, &self.turned) {
+                (ChainType::Route, Some(_)) => {
+                    let key = self.route_key();
+                    Some(self.limit(key)?)
+                }
+                _ => None,
+            };
             let rest = self.chain(base.chain, reach.clone(), 0)?;
+            if let (Some(before), Some(turned)) = (before, self.turned.take()) {
+                let more = self.turned_since(&before, &reach);
+                let more = self.limit(more)?;
+                self.turned = Some(self.limit(self.universe.diagrams.or(&turned, &more))?);
+            }
             if let Some(notes) = &mut self.notes {
                 notes.rest.push((base.chain, rest.clone()));
             }
             let policy = self.program.image.chain(base.chain).and_then(|c| c.policy_accept);
             let end = if policy == Some(false) { End::Drop } else { End::Accept };
             self.decide(rest, end, None);
-            if i + 1 == self.program.bases.len() {
+            if i + 1 == bases.len() {
                 self.decide(around, End::Accept, None);
                 break;
             }
@@ -317,7 +392,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             }
             reach = self.limit(self.universe.diagrams.union(&on))?;
         }
-        if self.program.bases.is_empty() {
+        if bases.is_empty() {
             self.decide(reach, End::Accept, None);
         }
         Ok(())

@@ -224,7 +224,7 @@ fn named(
     let (mut names, mut indexes) = (BTreeSet::new(), BTreeSet::new());
     for hook in [Hook::Input, Hook::Forward, Hook::Output] {
         let station = station(hook, rules)?;
-        let program = station.program(rules, settings, &mut HashMap::new());
+        let program = station.program(rules, devices, settings, &mut HashMap::new());
         for value in
             [MetaKey::IifName, MetaKey::OifName].iter().flat_map(|k| compared(&program, *k))
         {
@@ -254,8 +254,8 @@ impl Question<'_> {
         let text = words.join(" ");
         let matches = Matches::new(&text, &station, self.devices, self.rules.now)
             .map_err(|e| format!("Error: {e}\n{text}"))?;
-        let program = station.program(self.rules, self.settings, &mut HashMap::new());
-        let asked = matches.program(self.settings)?;
+        let program = station.program(self.rules, self.devices, self.settings, &mut HashMap::new());
+        let asked = matches.program(self.devices, self.settings)?;
         let answer = ask(station.place, &program, &asked, self.settings.limits);
         let Answer { universe, classes, nfproto, transport } =
             answer.map_err(|unanswered| match unanswered {

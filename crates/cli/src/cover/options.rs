@@ -81,6 +81,9 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, Stri
             other => return Err(sentence(other.unexpected())),
         }
     }
+    if settings.net.is_some() || !settings.sysctls.is_empty() {
+        return Err("packets of --write have a network of their own: no --net".to_owned());
+    }
     let rules = Source::given(rules, live)?;
     let is_file = matches!(&rules, Source::File(file) if file.as_os_str() != "-");
     if write.is_some() && !is_file {

@@ -66,8 +66,8 @@ impl Change {
     fn add(&mut self, sides: &Sides<'_>, station: &Station) -> Result<(), String> {
         let &Sides { old, new, devices, settings, write } = sides;
         let mut sets = HashMap::new();
-        let mut before = station.program(old, settings, &mut sets);
-        let mut after = station.program(new, settings, &mut sets);
+        let mut before = station.program(old, devices, settings, &mut sets);
+        let mut after = station.program(new, devices, settings, &mut sets);
         let found = diff(station.place, &mut before, &mut after, settings.limits);
         let difference = found.map_err(|(side, failure)| {
             station.failed(if side == Side::Old { old } else { new }, devices, &failure)

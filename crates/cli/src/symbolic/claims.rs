@@ -9,13 +9,15 @@ use penstock_symbolic::Outcome;
 use super::hooks::HookName;
 use crate::test::line::without_comment;
 
-/// Claims are about the way through a network, which is not evaluated.
-const NO_NETWORK: &str = "claims about the way through a network are not decided yet";
-
 /// What a line of the file claims.
 pub enum Kind {
     /// Always or never an outcome, for packets that matches are about.
     Outcome { always: bool, outcome: Outcome, matches: String },
+    /// Always or never out of a device of the network.
+    Leave { always: bool, device: String, matches: String },
+    /// Packets that arrive, or those of the host, come to the host (`None`) or leave by a device,
+    /// if routing leads them there.
+    Reach { of_host: bool, to: Option<String>, matches: String },
     /// The same as another ruleset.
     Same(PathBuf),
 }
@@ -119,8 +121,18 @@ fn kind(line: &str, file: &Path) -> Result<Kind, &'static str> {
                 "drop" => Outcome::Drop,
                 "reject" => Outcome::Reject,
                 "queue" => Outcome::Queue,
-                "leave" | "reach" => return Err(NO_NETWORK),
-                _ => return Err("expected accept, drop, reject or queue"),
+                "leave" => {
+                    let matches = matches.trim_start();
+                    let (device, matches) =
+                        matches.split_once(char::is_whitespace).unwrap_or((matches, ""));
+                    if device.is_empty() {
+                        return Err("`leave` takes a device");
+                    }
+                    let device = device.trim_matches('"').to_owned();
+                    let matches = matches.trim().to_owned();
+                    return Ok(Kind::Leave { always: word == "always", device, matches });
+                }
+                _ => return Err("expected accept, drop, reject, queue or leave"),
             };
             let matches = matches.trim().to_owned();
             Ok(Kind::Outcome { always: word == "always", outcome, matches })
@@ -129,9 +141,28 @@ fn kind(line: &str, file: &Path) -> Result<Kind, &'static str> {
             let directory = file.parent().unwrap_or(Path::new(""));
             Ok(Kind::Same(directory.join(rest.trim())))
         }
-        "reach" => Err(NO_NETWORK),
-        _ => Err("a claim begins with never, always or same"),
+        "reach" => reach(rest),
+        _ => Err("a claim begins with never, always, reach or same"),
     }
+}
+
+/// `reach FROM -> TO`: what begins a connection, unless the matches are about `ct state`.
+fn reach(text: &str) -> Result<Kind, &'static str> {
+    let (from, to) = text.split_once("->").ok_or("`reach` takes FROM -> TO")?;
+    let (from, to) = (from.trim(), to.trim());
+    let to = to.strip_prefix("oifname ").map_or(to, str::trim_start);
+    let (to, matches) = to.split_once(char::is_whitespace).unwrap_or((to, ""));
+    let of_host = from == "host";
+    if to.is_empty() || from.is_empty() {
+        return Err("`reach` takes FROM -> TO");
+    }
+    let mut words = vec![if of_host { "" } else { from }, matches.trim()];
+    if !words.iter().any(|words| words.contains("ct state")) {
+        words.push("ct state new");
+    }
+    words.retain(|words| !words.is_empty());
+    let to = (to != "host").then(|| to.trim_matches('"').to_owned());
+    Ok(Kind::Reach { of_host, to, matches: words.join(" ") })
 }
 
 #[cfg(test)]
@@ -165,14 +196,16 @@ mod tests {
         for (text, message) in [
             ("", "claims: there are no claims in it"),
             ("# nothing\nhook input", "claims: there are no claims in it"),
-            ("sometimes accept", "claims:1: a claim begins with never, always or same"),
-            ("never pass", "claims:1: expected accept, drop, reject or queue"),
+            ("sometimes accept", "claims:1: a claim begins with never, always, reach or same"),
+            ("never pass", "claims:1: expected accept, drop, reject, queue or leave"),
+            ("never leave", "claims:1: `leave` takes a device"),
             ("\nhook here", "claims:2: `here` is no hook"),
             ("hook bridge in put", "claims:1: `hook` takes [FAMILY] HOOK [on DEVICE]"),
             ("hook ip input", "claims:1: packets of ip pass hooks of inet"),
             ("hook input on lan", "claims:1: packets pass this hook whatever their device is"),
             ("chain filter input", "claims:1: `chain` takes a family, a table and a chain"),
-            ("reach iifname lan", "claims:1: claims about the way through a network are not"),
+            ("reach iifname lan", "claims:1: `reach` takes FROM -> TO"),
+            ("reach -> host", "claims:1: `reach` takes FROM -> TO"),
         ] {
             let error = Claims::new("claims", text).err().unwrap_or_default();
             assert!(error.starts_with(&format!("Error: {message}")), "{text}: {error}");

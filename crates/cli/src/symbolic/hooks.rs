@@ -6,10 +6,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use penstock_program::{Family, Hook};
 use penstock_ruleset::link::LinkedBase;
-use penstock_symbolic::{Base, Failure, Place, Program};
+use penstock_symbolic::{Base, Failure, Place, Program, Start, Way};
 
 use super::Settings;
 use super::load::{Devices, Loaded};
+use super::network::is_bound_to;
 
 /// A place where packets pass chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Station {
     pub device: Option<String>,
     /// Only this chain: table and name.
     chain: Option<(String, String)>,
+    /// Not a hook, but the whole way of packets through the network.
+    pub way: Option<Start>,
 }
 
 const HOOKS: [(Hook, &str); 7] = [
@@ -116,6 +119,16 @@ pub fn hook_word(hook: Hook) -> &'static str {
     HOOKS.iter().find(|(of, _)| *of == hook).map_or("", |(_, word)| word)
 }
 
+/// A base chain, for the engine.
+pub fn base_of(base: &LinkedBase) -> Base {
+    Base {
+        chain: base.chain,
+        kind: base.base.kind,
+        priority: base.base.priority,
+        family: base.family,
+    }
+}
+
 /// Families whose chains packets pass at one hook.
 fn group(family: Family, hook: Hook) -> Family {
     match family {
@@ -148,7 +161,11 @@ pub fn stations(rulesets: &[&Loaded], settings: &Settings) -> Result<Vec<Station
             name: format!("{family} {table} {chain}"),
             device: None,
             chain: Some((table.clone(), chain.clone())),
+            way: None,
         }]);
+    }
+    if settings.hook.is_none() && rulesets.iter().any(|ruleset| ruleset.network.is_some()) {
+        return Ok([Start::Arrival, Start::Host].map(Station::way).to_vec());
     }
     let mut all = Vec::new();
     for (hook, word) in HOOKS {
@@ -193,7 +210,17 @@ impl Station {
             Some(device) => format!("{name} on {device}"),
             None => name,
         };
-        Station { place, name, device, chain: None }
+        Station { place, name, device, chain: None, way: None }
+    }
+
+    /// The way of packets through the network.
+    fn way(start: Start) -> Station {
+        let name = match start {
+            Start::Arrival => "packets that arrive",
+            Start::Host => "packets of the host",
+        };
+        let place = start.place();
+        Station { place, name: name.to_owned(), device: None, chain: None, way: Some(start) }
     }
 
     /// What is printed of a ruleset that could not be evaluated here.
@@ -218,20 +245,25 @@ impl Station {
     pub fn program<'a>(
         &self,
         ruleset: &'a Loaded,
+        devices: &Devices<'_>,
         settings: &Settings,
         sets: &mut HashMap<String, u32>,
     ) -> Program<'a> {
         let image = &ruleset.linked.image;
+        let whole = |bases: Vec<Base>, way: Option<Way<'a>>, sets: &mut HashMap<String, u32>| {
+            let numbers = (0..image.rules.len() as u32).collect();
+            let sets = ruleset.sets(sets);
+            Program { image, bases, way, numbers, sets, listed: settings.listed, now: ruleset.now }
+        };
+        if let Some(way) = self.way.and_then(|start| ruleset.way(start, devices)) {
+            let bases = way.passages.iter().flat_map(|passage| &passage.bases).copied();
+            return whole(bases.collect(), Some(way), sets);
+        }
         let is_here = |base: &&LinkedBase| {
             base.base.hook == self.place.hook
                 && (base.family == self.place.family
                     || group(base.family, self.place.hook) == self.place.family)
-                && self.device.as_ref().is_none_or(|device| {
-                    base.base.devices.iter().any(|of| match of.strip_suffix('*') {
-                        Some(start) => device.starts_with(start),
-                        None => **of == **device,
-                    })
-                })
+                && self.device.as_ref().is_none_or(|device| is_bound_to(&base.base.devices, device))
                 && self.chain.as_ref().is_none_or(|(table, chain)| {
                     image.table_of(base.chain).is_some_and(|of| *of.name == **table)
                         && image.chain(base.chain).is_some_and(|of| *of.name == **chain)
@@ -240,19 +272,6 @@ impl Station {
         };
         let mut bases: Vec<&LinkedBase> = ruleset.linked.bases.iter().filter(is_here).collect();
         bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
-        let bases = bases.into_iter().map(|base| Base {
-            chain: base.chain,
-            kind: base.base.kind,
-            priority: base.base.priority,
-            family: base.family,
-        });
-        Program {
-            image,
-            bases: bases.collect(),
-            numbers: (0..image.rules.len() as u32).collect(),
-            sets: ruleset.sets(sets),
-            listed: settings.listed,
-            now: ruleset.now,
-        }
+        whole(bases.into_iter().map(base_of).collect(), None, sets)
     }
 }

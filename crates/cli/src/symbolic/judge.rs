@@ -5,9 +5,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use penstock_lang::names::Names;
 use penstock_program::image::RuleIndex;
 use penstock_symbolic::{
-    Claim, Example, Fate, Program, Proof, Side, Unanswered, check, diff, parts, prove,
+    Claim, Claimed, End, Example, Fate, Program, Proof, Side, Start, Unanswered, check, diff,
+    parts, prove,
 };
 
 use super::Settings;
@@ -28,6 +30,14 @@ pub struct Decided<'c> {
     pub wrong: Option<String>,
 }
 
+impl Decided<'_> {
+    /// With what was decided of other packets: it holds of all of them, or not.
+    fn join(&mut self, other: Decided<'_>) {
+        self.is_empty &= other.is_empty;
+        self.wrong = self.wrong.take().or(other.wrong);
+    }
+}
+
 /// Decides claims of a ruleset, in their order.
 ///
 /// # Errors
@@ -41,15 +51,23 @@ pub fn decide<'c>(
     let mut decided = Vec::new();
     // Claims about one hook are decided together.
     for lines in claims.lines.chunk_by(|a, b| a.about == b.about) {
-        let station = station(&lines[0].about, rules, settings)?;
-        let judge = Judge { file: &claims.file, station, rules, settings, devices };
-        decided.extend(judge.lines(lines)?);
+        let mut all: Vec<Decided<'c>> = Vec::new();
+        for station in about(&lines[0].about, rules, settings)? {
+            let judge = Judge { file: &claims.file, station, rules, settings, devices };
+            let here = judge.lines(lines)?;
+            match all.is_empty() {
+                true => all = here,
+                // What arrives, and what the host sends.
+                false => all.iter_mut().zip(here).for_each(|(known, here)| known.join(here)),
+            }
+        }
+        decided.extend(all);
     }
     Ok(decided)
 }
 
-/// The chains that claims are about.
-fn station(about: &About, rules: &Loaded, settings: &Settings) -> Result<Station, String> {
+/// The chains that claims are about: those of one hook, or of the ways through a network.
+fn about(about: &About, rules: &Loaded, settings: &Settings) -> Result<Vec<Station>, String> {
     let found = match about {
         About::Given => stations(&[rules], settings)?,
         About::Hook(name) => vec![name.station(rules)?],
@@ -57,18 +75,18 @@ fn station(about: &About, rules: &Loaded, settings: &Settings) -> Result<Station
             stations(&[rules], &Settings { chain: Some(chain.clone()), ..settings.clone() })?
         }
     };
-    let names: Vec<String> = found.iter().map(|station| station.name.clone()).collect();
-    match <[Station; 1]>::try_from(found) {
-        Ok([station]) => Ok(station),
-        Err(_) if names.is_empty() => {
-            Err(format!("Error: {}: there are no base chains", rules.file))
-        }
-        Err(_) => Err(format!(
-            "Error: claims are about one hook: a line `hook ...` or `chain ...` before them, \
-             --hook or --chain says which of {}",
-            names.join(", ")
-        )),
+    if found.len() == 1 || found.iter().all(|station| station.way.is_some()) && !found.is_empty() {
+        return Ok(found);
     }
+    if found.is_empty() {
+        return Err(format!("Error: {}: there are no base chains", rules.file));
+    }
+    let names: Vec<String> = found.iter().map(|station| station.name.clone()).collect();
+    Err(format!(
+        "Error: claims are about one hook: a line `hook ...` or `chain ...` before them, \
+         --hook or --chain says which of {}",
+        names.join(", ")
+    ))
 }
 
 /// Decides claims about the chains of one hook.
@@ -87,11 +105,49 @@ impl Judge<'_> {
         let mut decided = Vec::new();
         for line in lines {
             decided.push(match &line.kind {
-                Kind::Outcome { .. } => outcomes.next().expect("one for each claim"),
                 Kind::Same(file) => Decided { line, is_empty: false, wrong: self.same(file)? },
+                _ if self.claimed(line)?.is_none() => Decided { line, is_empty: true, wrong: None },
+                _ => outcomes.next().expect("one for each claim"),
             });
         }
         Ok(decided)
+    }
+
+    /// What a line claims of the packets here, and the matches of those that it is about; `None` if
+    /// it is about others, or no such claim.
+    fn claimed<'l>(&self, line: &'l Line) -> Result<Option<(Claimed, &'l str)>, String> {
+        let wrong = |e: String| format!("Error: {}:{}: {e}\n{}", self.file, line.number, line.text);
+        let device = |name: &str| {
+            let network = self.rules.network.as_ref().filter(|_| self.station.way.is_some());
+            let no_network = || wrong("this is about the way through a network: --net".to_owned());
+            let network = network.ok_or_else(no_network)?;
+            let known = network.link_by_name(name).and(self.devices.interface_index(name));
+            known.ok_or_else(|| wrong(format!("the network has no device `{name}`")))
+        };
+        Ok(Some(match &line.kind {
+            Kind::Outcome { always: true, outcome, matches } => {
+                (Claimed::Always(*outcome), matches)
+            }
+            Kind::Outcome { always: false, outcome, matches } => {
+                (Claimed::Never(*outcome), matches)
+            }
+            Kind::Leave { always, device: name, matches } => match always {
+                true => (Claimed::AlwaysLeaves(device(name)?), matches),
+                false => (Claimed::NeverLeaves(device(name)?), matches),
+            },
+            Kind::Reach { of_host, to, matches } => {
+                let to = match to {
+                    Some(name) => End::Leaves(device(name)?),
+                    None => device("lo").map(|_| End::Host)?,
+                };
+                let here = if *of_host { Start::Host } else { Start::Arrival };
+                if self.station.way != Some(here) {
+                    return Ok(None);
+                }
+                (Claimed::Reaches(to), matches)
+            }
+            Kind::Same(_) => return Ok(None),
+        }))
     }
 
     /// Decides the claims about outcomes, in their order.
@@ -100,27 +156,23 @@ impl Judge<'_> {
         let mut outcome_lines = Vec::new();
         let mut all = Vec::new();
         for line in lines {
-            let Kind::Outcome { always, outcome, matches } = &line.kind else { continue };
+            let Some((what, matches)) = self.claimed(line)? else { continue };
             let wrong = |e| format!("Error: {file}:{}: {e}\n{}", line.number, line.text);
-            outcome_lines.push((line, *always, *outcome));
+            outcome_lines.push((line, what));
             all.push(Matches::new(matches, station, devices, rules.now).map_err(wrong)?);
         }
         if all.is_empty() {
             return Ok(Vec::new());
         }
         let programs: Result<Vec<Program<'_>>, String> =
-            all.iter().map(|one| one.program(settings)).collect();
+            all.iter().map(|one| one.program(devices, settings)).collect();
         let programs = programs?;
         let claims: Vec<Claim<'_>> = outcome_lines
             .iter()
             .zip(&programs)
-            .map(|((_, always, outcome), matches)| Claim {
-                matches,
-                always: *always,
-                outcome: *outcome,
-            })
+            .map(|((_, what), matches)| Claim { matches, what: *what })
             .collect();
-        let program = station.program(rules, settings, &mut HashMap::new());
+        let program = station.program(rules, devices, settings, &mut HashMap::new());
         let proofs = prove(station.place, &program, &claims, settings.limits);
         let proofs = proofs.map_err(|unanswered| match unanswered {
             Unanswered::Rules(failure) => station.failed(rules, devices, &failure),
@@ -147,7 +199,13 @@ impl Judge<'_> {
         proof: &Proof,
         program: &Program<'_>,
     ) -> Result<Option<String>, String> {
-        let Proof::Refuted { example, end, decider, depends } = proof else { return Ok(None) };
+        let (example, end, decider, depends) = match proof {
+            Proof::Refuted { example, end, decider, depends } => (example, end, decider, depends),
+            Proof::NothingReaches => {
+                return Ok(Some("          routing leads no packet there\n".to_owned()));
+            }
+            Proof::Holds | Proof::NothingMatches => return Ok(None),
+        };
         let universe = words.universe();
         let fate = Fate { end: *end, written: Vec::new() };
         let such = words.example(example, &parts(universe, example), depends);
@@ -162,7 +220,7 @@ impl Judge<'_> {
                 }
             }
         }
-        if decider.rule.is_none() {
+        if decider.rule.is_none() && !matches!(end, End::Refused(_)) {
             let policy = self.rules.decider_text(*decider, self.devices);
             text.push_str(&format!("          {policy}\n"));
         }
@@ -174,9 +232,10 @@ impl Judge<'_> {
     fn same(&self, file: &Path) -> Result<Option<String>, String> {
         let &Judge { ref station, rules, settings, devices, .. } = self;
         let other = Loaded::new(&Source::File(file.to_owned()), devices, rules.now)?;
+        let other = other.on(rules.network.clone())?;
         let mut sets = HashMap::new();
-        let mut there = station.program(&other, settings, &mut sets);
-        let mut here = station.program(rules, settings, &mut sets);
+        let mut there = station.program(&other, devices, settings, &mut sets);
+        let mut here = station.program(rules, devices, settings, &mut sets);
         let found = diff(station.place, &mut there, &mut here, settings.limits);
         let difference = found.map_err(|(side, failure)| {
             let side = if side == Side::Old { &other } else { rules };

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use penstock_lang::names::Names;
+use penstock_net::Network;
 use penstock_print::rules::Written;
 use penstock_program::image::{ChainIndex, RuleIndex};
 use penstock_ruleset::Generation;
@@ -119,6 +120,8 @@ pub struct Loaded {
     pub linked: Linked,
     /// When it was loaded, in nanoseconds since the epoch.
     pub now: u64,
+    /// The network that it is in, if whole ways are evaluated.
+    pub network: Option<Arc<Network>>,
 }
 
 impl Loaded {
@@ -169,7 +172,7 @@ impl Loaded {
             }
         }
         let linked = Linked::new(&generation).map_err(|e| format!("Error: {name}: {e}"))?;
-        Ok(Loaded { file: name.to_owned(), generation, linked, now })
+        Ok(Loaded { file: name.to_owned(), generation, linked, now, network: None })
     }
 
     /// Place and text of a rule.
@@ -212,6 +215,7 @@ impl Loaded {
         match (decider.rule, decider.base) {
             (Some(rule), _) => self.rule_text(rule, devices),
             (None, Some(chain)) => format!("policy of chain {}", self.chain_name(chain)),
+            (None, None) if self.network.is_some() => "no chain on the way".to_owned(),
             (None, None) => "no chain at this hook".to_owned(),
         }
     }

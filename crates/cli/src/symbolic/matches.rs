@@ -8,7 +8,7 @@ use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_ruleset::Ruleset;
 use penstock_ruleset::link::Linked;
-use penstock_symbolic::Program;
+use penstock_symbolic::{Program, Start};
 
 use super::Settings;
 use super::hooks::{Station, hook_word, stations};
@@ -29,7 +29,11 @@ impl Matches {
         now: u64,
     ) -> Result<Matches, String> {
         let family = station.place.family.name();
-        let hook = hook_word(station.place.hook);
+        // On a way matches may be about the devices of both ends.
+        let hook = match station.way {
+            Some(Start::Arrival) => "forward",
+            Some(Start::Host) | None => hook_word(station.place.hook),
+        };
         let device = match station.place.hook {
             penstock_program::Hook::Ingress | penstock_program::Hook::Egress => {
                 " device \"matches\""
@@ -62,17 +66,21 @@ impl Matches {
             return Err("matches of one rule are expected".to_owned());
         }
         let linked = Linked::new(&generation).map_err(|e| e.to_string())?;
-        Ok(Matches(Loaded { file: String::new(), generation, linked, now }))
+        Ok(Matches(Loaded { file: String::new(), generation, linked, now, network: None }))
     }
 
     /// The match, for the engine.
     ///
     /// # Errors
     /// There is none.
-    pub fn program(&self, settings: &Settings) -> Result<Program<'_>, String> {
+    pub fn program(
+        &self,
+        devices: &Devices<'_>,
+        settings: &Settings,
+    ) -> Result<Program<'_>, String> {
         let whole = Settings { chain: None, hook: None, ..settings.clone() };
         let all = stations(&[&self.0], &whole)?;
         let own = all.first().ok_or("Error: a match without a chain")?;
-        Ok(own.program(&self.0, &whole, &mut HashMap::new()))
+        Ok(own.program(&self.0, devices, &whole, &mut HashMap::new()))
     }
 }

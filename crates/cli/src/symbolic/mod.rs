@@ -10,17 +10,20 @@ pub mod hooks;
 pub mod judge;
 pub mod load;
 pub mod matches;
+pub mod network;
 pub mod opened;
 pub mod remarks;
 pub mod told;
 pub mod watched;
 pub mod words;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_daemon::errln;
+use penstock_net::Network;
 use penstock_symbolic::Limits;
 
 use crate::options::{Opt, Values, long};
@@ -56,7 +59,6 @@ pub const OPTIONS: &[Opt] = &[
             "egress",
         ]),
     ),
-    long("net", "the whole way through a network: not there yet").takes("NET", Values::Files),
     long(
         "dynamic",
         "elements of sets that packets change: `any` (default), or as they are `listed`",
@@ -66,6 +68,17 @@ pub const OPTIONS: &[Opt] = &[
     long("timeout", "seconds for each hook (default 60)").takes("SECONDS", Values::Any),
 ];
 
+/// The title that [`NETWORK`] stands under.
+pub const NETWORK_TITLE: &str = "Network";
+
+/// What [`Settings::take`] takes, too, for commands that follow packets through a network.
+pub const NETWORK: &[Opt] = &[
+    long("net", "the whole way through a network, in place of each hook: lines for `ip -batch`")
+        .takes("NET", Values::Files),
+    long("sysctl", "with --net: set what the host does, by sysctl(8) names")
+        .takes("NAME=VALUE", Values::Any),
+];
+
 /// The options as they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -73,6 +86,10 @@ pub struct Settings {
     pub chain: Option<[String; 3]>,
     /// `--hook`.
     pub hook: Option<String>,
+    /// `--net`.
+    pub net: Option<PathBuf>,
+    /// `--sysctl`.
+    pub sysctls: Vec<(String, u32)>,
     /// `--dynamic listed`.
     pub listed: bool,
     /// `--memory` and `--timeout`.
@@ -101,10 +118,25 @@ pub fn status(answer: Result<bool, String>) -> ExitCode {
 }
 
 impl Settings {
+    /// The network of `--net`.
+    ///
+    /// # Errors
+    /// What is wrong in it.
+    pub fn network(&self) -> Result<Option<Arc<Network>>, String> {
+        match &self.net {
+            Some(_) if self.chain.is_some() || self.hook.is_some() => {
+                Err("Error: --net is about whole ways: no --chain and no --hook".to_owned())
+            }
+            Some(file) => network::network(file, self).map(Some),
+            None if !self.sysctls.is_empty() => Err("Error: --sysctl is for --net".to_owned()),
+            None => Ok(None),
+        }
+    }
+
     /// Takes the option of [`OPTIONS`] with this long name, and its value; `false` if it is none of
     /// them.
     pub fn take(&mut self, name: &str, parser: &mut lexopt::Parser) -> Result<bool, String> {
-        use crate::setup::sentence;
+        use crate::setup::{sentence, sysctl};
         let mut value = || -> Result<String, String> {
             let value = parser.value().map_err(sentence)?;
             value.into_string().map_err(|_| format!("--{name}: this is no text"))
@@ -121,12 +153,8 @@ impl Settings {
                     Some(words.map_err(|_| "--chain takes a family, a table and a chain")?);
             }
             "hook" => self.hook = Some(value()?),
-            "net" => {
-                value()?;
-                return Err("--net: the way through a network is not evaluated yet: \
-                            each hook is, by itself"
-                    .to_owned());
-            }
+            "net" => self.net = Some(value()?.into()),
+            "sysctl" => self.sysctls.push(sysctl(std::ffi::OsStr::new(&value()?))?),
             "dynamic" => {
                 self.listed = match &*value()? {
                     "any" => false,

@@ -25,7 +25,7 @@ impl Opened {
     /// What [`Loaded::new`] and [`stations`] say, or that there are no base chains.
     pub fn new(source: &Source, settings: &Settings) -> Result<Opened, String> {
         let devices = Devices::of(&[source]);
-        let rules = Loaded::new(source, &devices, now())?;
+        let rules = Loaded::new(source, &devices, now())?.on(settings.network()?)?;
         let stations = stations(&[&rules], settings)?;
         match stations.is_empty() {
             true => Err(format!("Error: {}: there are no base chains", rules.file)),

@@ -40,7 +40,7 @@ pub fn remarks(rules: &Loaded, devices: &Devices<'_>, settings: &Settings) -> Ve
     for station in stations(&[rules], settings).unwrap_or_default() {
         let time = end.saturating_duration_since(Instant::now());
         let limits = Limits { time, ..settings.limits };
-        let program = station.program(rules, settings, &mut HashMap::new());
+        let program = station.program(rules, devices, settings, &mut HashMap::new());
         match review(station.place, &program, limits) {
             Ok(review) => found.add(&review, &station, rules, devices),
             Err(failure) => {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use penstock_io::{CaptureWriter, LinkType};
 use penstock_program::image::RuleIndex;
-use penstock_symbolic::{Class, Example, Program, check, parts};
+use penstock_symbolic::{Class, End, Example, Program, check, parts};
 use serde_json::{Value as Json, json};
 
 use super::load::{Devices, Loaded};
@@ -81,7 +81,8 @@ impl<'u> Told<'u> {
             let mut by: Vec<String> = Vec::new();
             for decider in deciders {
                 let name = side.decider_text(decider, devices);
-                if !by.contains(&name) {
+                // The fate says why the network does it.
+                if !matches!(fate.end, End::Refused(_)) && !by.contains(&name) {
                     by.push(name);
                 }
             }

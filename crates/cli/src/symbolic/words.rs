@@ -13,8 +13,8 @@ use penstock_program::expr::{
 use penstock_program::{Data, Family, Register};
 use penstock_ruleset::model::{Rule, Table};
 use penstock_symbolic::{
-    Done, End, Fate, Field, HeaderBase, Input, Key, PacketBox, Part, Place, Universe, Values, What,
-    Written,
+    Done, End, Fate, Field, HeaderBase, Input, Key, PacketBox, Part, Place, Refusal, Universe,
+    Values, What, Written,
 };
 
 /// Writes classes of packets.
@@ -427,14 +427,19 @@ impl<'a> Words<'a> {
                 let not = if on { "" } else { "not " };
                 format!("(if {rule} does {not}expect a connection)")
             }
-            What::Number => {
+            What::Number | What::Port | What::Hop => {
                 let values = match values {
                     Values::In(all) => list(all),
                     Values::NotIn(all) => format!("not {}", list(all)),
                     Values::Masked(_) | Values::Some => "one of some".to_owned(),
                 };
-                format!("(if the number of {rule} is {values})")
+                match input.what {
+                    What::Port => format!("(if translation chooses port {values})"),
+                    What::Hop => format!("(if routing takes next hop {values} of the route)"),
+                    _ => format!("(if the number of {rule} is {values})"),
+                }
             }
+            What::Address => "(depending on the address that translation chooses)".to_owned(),
         }
     }
 
@@ -448,6 +453,11 @@ impl<'a> Words<'a> {
                     && self.universe.flag(*field, point) == Some(true)
             })
         };
+        let family = self.universe.value(Field::Meta(MetaKey::NfProto), point);
+        let is_ipv4 = match self.place.family {
+            Family::Inet => family.is_none_or(|family| family[..] == [2]),
+            family => family == Family::Ip,
+        };
         let parts = parts.iter().rev().map(|part| {
             let mut value = 0;
             for number in &part.variables {
@@ -459,10 +469,16 @@ impl<'a> Words<'a> {
             .filter(|(part, values)| {
                 let zero = matches!(values, Values::In(all) if all[..] == [(0, 0)]);
                 match part.fields[0] {
+                    // Checksums, what IPv4 carries, and bytes of a header that is not there.
+                    Field::Header { base: HeaderBase::Network, at } if is_ipv4 => {
+                        !matches!(at, 9 | 10 | 11 | 20..)
+                    }
                     Field::Header { .. } => true,
                     Field::HasExthdr { .. } => !zero,
                     Field::Exthdr { op, kind, .. } => has_exthdr(op, kind),
                     Field::Meta(MetaKey::Mark | MetaKey::Priority | MetaKey::SecMark) => !zero,
+                    // There is no such device.
+                    Field::Meta(MetaKey::Iif | MetaKey::IifName) => !zero,
                     Field::Meta(_) | Field::CtState => true,
                     Field::Ct(..) => !zero,
                     Field::Input(_) => depends.contains(&part.fields[0]),
@@ -498,6 +514,12 @@ impl<'a> Words<'a> {
                     _ => format!("queue to one of {total}{bypass}"),
                 }
             }
+            End::Host => "to the host".to_owned(),
+            End::Leaves(index) => {
+                let name = self.listing.names.interface_name(index);
+                format!("out of {}", name.unwrap_or_else(|| index.to_string()))
+            }
+            End::Refused(why) => format!("dropped: {}", refusal_word(why)),
         }];
         let number = |value: &Written| match value {
             Written::Unchanged => "unchanged".to_owned(),
@@ -507,8 +529,16 @@ impl<'a> Words<'a> {
                 format!("{number:#x}")
             }
         };
+        let is_lost = matches!(fate.end, End::Drop | End::Reject(..) | End::Refused(_));
         for (field, value) in &fate.written {
             let text = match field {
+                // Where it would have gone.
+                Field::Done(
+                    Done::NewSource
+                    | Done::NewSourcePort
+                    | Done::NewDestination
+                    | Done::NewDestinationPort,
+                ) if is_lost => continue,
                 Field::Meta(key) => format!("{key} {}", number(value)),
                 Field::Ct(key, _) => format!("ct {key} {}", number(value)),
                 Field::Header { base, at } => format!("{base} byte {at} {}", number(value)),
@@ -521,6 +551,26 @@ impl<'a> Words<'a> {
             words.push(text);
         }
         words.join(", ")
+    }
+}
+
+/// Why a network does not carry packets on.
+fn refusal_word(why: Refusal) -> &'static str {
+    match why {
+        Refusal::NoRoute => "no route",
+        Refusal::Blackhole => "a blackhole route",
+        Refusal::Unreachable => "an unreachable route",
+        Refusal::Prohibit => "a prohibit route",
+        Refusal::NotForwarding => "the device does not forward",
+        Refusal::Source => "the source cannot be one",
+        Refusal::ReversePath => "the source is not routed back (rp_filter)",
+        Refusal::Destination => "the destination cannot be one",
+        Refusal::NotForHost => "the frame is not for the host alone",
+        Refusal::NotMember => "the host is no member of the group",
+        Refusal::Hops => "no hops are left",
+        Refusal::Scope => "the source is of its link only",
+        Refusal::NoAddress => "there is no address to translate to",
+        Refusal::Absent => "the network has no such device or address",
     }
 }
 
@@ -574,7 +624,12 @@ fn list(all: &[(u128, u128)]) -> String {
 
 fn done_words(done: Done, value: &Written, number: &dyn Fn(&Written) -> String) -> Option<String> {
     let Written::Value(bytes) = value else {
-        return Some(format!("{done:?} {}", number(value)));
+        return Some(match done {
+            Done::NewSource => "source translated".to_owned(),
+            Done::NewDestination => "destination translated".to_owned(),
+            Done::NewSourcePort | Done::NewDestinationPort => return None,
+            _ => format!("{done:?} {}", number(value)),
+        });
     };
     let zero = bytes.iter().all(|byte| *byte == 0);
     let address = || -> String {
@@ -612,6 +667,11 @@ fn done_words(done: Done, value: &Written, number: &dyn Fn(&Written) -> String) 
         Done::Object => if zero { "no object" } else { "an object for the connection" }.to_owned(),
         Done::TcpOption(kind) => format!("tcp option {kind} {}", decimal()),
         Done::Element(_) => if zero { "no element" } else { "an element changed" }.to_owned(),
+        Done::NewSource if zero => "source unchanged".to_owned(),
+        Done::NewSource => format!("source {}", address()),
+        Done::NewDestination if zero => "destination unchanged".to_owned(),
+        Done::NewDestination => format!("destination {}", address()),
+        Done::NewSourcePort | Done::NewDestinationPort => format!("port {}", decimal()),
         Done::Tproxy | Done::TproxyAddress | Done::TproxyPort => return None,
     })
 }

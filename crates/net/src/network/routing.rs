@@ -223,7 +223,7 @@ impl Network {
         }
     }
 
-    fn hit4<'a>(
+    pub(super) fn hit4<'a>(
         &'a self,
         (route, len): (&'a RouteInfo, u8),
         flow: &Flow4,
@@ -256,7 +256,7 @@ impl Network {
 
     /// One IPv6 table: within a prefix the lowest metric that has a usable route; among equal ones
     /// the first that leaves by the wanted link, else the first (`rt6_score_route()`).
-    fn table6<'a>(&'a self, table: &'a Fib<u128>, flow: &Flow6) -> Outcome<'a> {
+    pub(super) fn table6<'a>(&'a self, table: &'a Fib<u128>, flow: &Flow6) -> Outcome<'a> {
         let mut found = table.longest(flow.daddr);
         loop {
             let len = found.len()?;
@@ -282,7 +282,7 @@ impl Network {
         }
     }
 
-    fn hit6<'a>(&'a self, (route, len): (&'a RouteInfo, u8), flow: &Flow6) -> Hit<'a> {
+    pub(super) fn hit6<'a>(&'a self, (route, len): (&'a RouteInfo, u8), flow: &Flow6) -> Hit<'a> {
         let fold = |a: u128| (a >> 64) as u64 ^ a as u64;
         let hash = || spread(fold(flow.saddr.unwrap_or(0)), fold(flow.daddr));
         let oif = if flow.strict { flow.oif } else { 0 };

@@ -14,14 +14,16 @@ use penstock_program::image::{ChainIndex, CtObject, LinkedVerdict, RuleIndex, St
 use penstock_program::interp::JUMP_STACK;
 use penstock_program::interp::engine::{Registers, Step, execute};
 use penstock_program::op::Op;
-use penstock_program::{ChainType, Family};
+use penstock_program::{ChainType, Family, Hook};
 
 use super::Example;
 use crate::bits::value_at;
 use crate::fate::{Decider, End, Fate, Written};
-use crate::field::{Base, Field, Input, What};
-use crate::program::{Program, asks_input, before_tracking};
+use crate::field::{Base as Header, Field, Input, What};
+use crate::program::{Base, Program, asks_input, before_tracking};
 use crate::question::Question;
+use crate::routing::Hop;
+use crate::walk::Side;
 
 /// What the interpreter says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +55,10 @@ impl Example<'_> {
     /// Runs the packet through base chains with the interpreter. What depends on more than the
     /// packet is as the example says.
     pub fn run(&self, program: &Program<'_>) -> Verified {
+        let devices = program.way.iter().flat_map(|way| &way.devices);
+        let of_way: HashMap<u32, Interface> =
+            devices.map(|device| (device.index, device.interface)).collect();
+        let hook = self.universe.place.hook;
         let mut run = Run {
             example: self,
             program,
@@ -60,14 +66,22 @@ impl Example<'_> {
             registers: Registers::new(),
             met: Vec::new(),
             translated: false,
+            tracked: false,
+            turned: false,
+            settled: true,
+            hop: None,
             env: Scenario {
-                context: Context { family: self.family, hook: self.universe.place.hook },
-                interfaces: &self.interfaces,
+                context: Context { family: self.family, hook },
+                interfaces: if program.way.is_some() { &of_way } else { &self.interfaces },
                 connection: self.connection.clone(),
                 table: self.family,
+                translation: None,
             },
         };
-        let (end, decider) = run.hook();
+        let (end, decider) = match &program.way {
+            Some(way) => run.way(way),
+            None => run.hook(hook, &program.bases),
+        };
         Verified {
             end,
             decider,
@@ -89,6 +103,7 @@ impl Example<'_> {
             interfaces: &self.interfaces,
             connection: HashMap::new(),
             table: self.family,
+            translation: None,
         };
         let step = execute(op, &mut registers, &mut self.packet.clone(), &mut env);
         (step == Step::Next).then(|| registers.bytes(dst, len).to_vec())
@@ -96,12 +111,14 @@ impl Example<'_> {
 }
 
 /// The outside of an example.
-struct Scenario<'e> {
-    context: Context,
+pub(super) struct Scenario<'e> {
+    pub(super) context: Context,
     interfaces: &'e HashMap<u32, Interface>,
-    connection: HashMap<(CtKey, Option<CtDir>), Vec<u8>>,
+    pub(super) connection: HashMap<(CtKey, Option<CtDir>), Vec<u8>>,
     /// Family of the table whose rules run.
     table: Family,
+    /// What a rule has asked for at this hook.
+    pub(super) translation: Option<NatRequest>,
 }
 
 impl Env for Scenario<'_> {
@@ -139,7 +156,8 @@ impl Env for Scenario<'_> {
 
     fn trace(&mut self, _: &Packet, _: Trace<'_>) {}
 
-    fn nat(&mut self, _: &Packet, _: &NatRequest) -> env::Decision {
+    fn nat(&mut self, _: &Packet, request: &NatRequest) -> env::Decision {
+        self.translation = Some(*request);
         env::Decision::Accept
     }
 
@@ -171,15 +189,23 @@ impl Env for Scenario<'_> {
     }
 }
 
-struct Run<'e, 'p> {
-    example: &'e Example<'e>,
+pub(super) struct Run<'e, 'p> {
+    pub(super) example: &'e Example<'e>,
     program: &'e Program<'p>,
-    packet: Packet,
+    pub(super) packet: Packet,
     registers: Registers,
     met: Vec<RuleIndex>,
-    /// A rule has translated the connection.
-    translated: bool,
-    env: Scenario<'e>,
+    /// A rule has translated the connection at this hook.
+    pub(super) translated: bool,
+    /// Connection tracking has seen the packet.
+    tracked: bool,
+    /// The packet is to be routed again.
+    pub(super) turned: bool,
+    /// Nothing is left to be translated at this hook.
+    pub(super) settled: bool,
+    /// The way out that routing has found.
+    pub(super) hop: Option<Hop>,
+    pub(super) env: Scenario<'e>,
 }
 
 /// How a chain ends for a packet.
@@ -189,15 +215,16 @@ enum Left {
 }
 
 impl Run<'_, '_> {
-    fn hook(&mut self) -> (End, Decider) {
+    /// Base chains of a hook, in the order in which packets pass them.
+    pub(super) fn hook(&mut self, hook: Hook, bases: &[Base]) -> (End, Decider) {
         let universe = self.example.universe;
         let point = &self.example.point;
-        let early = |priority| before_tracking(universe.place.hook, priority);
-        let mut tracked = false;
+        let early = |priority| before_tracking(hook, priority);
         let mut decider = None;
-        for base in &self.program.bases {
-            if !early(base.priority) && !tracked {
-                tracked = true;
+        self.env.context.hook = hook;
+        for base in bases {
+            if !early(base.priority) && !self.tracked {
+                self.tracked = true;
                 if self.packet.meta.ct.info != CtInfo::Untracked {
                     self.packet.meta.ct = self.example.tracked();
                 }
@@ -209,20 +236,33 @@ impl Run<'_, '_> {
             }
             let base_chain = Some(base.chain);
             decider = Some(Decider { rule: None, base: base_chain });
-            if base.family != universe.place.family && base.family != self.env.context.family {
+            if base.family != universe.place.family
+                && base.family != self.env.context.family
+                && base.family.is_ip()
+            {
                 continue;
             }
+            if base.kind != ChainType::Nat
+                && let Some(way) = self.program.way.as_ref()
+                && let Some(side) = Side::at(hook).filter(|side| side.is_before(base))
+                && let Err(refusal) = self.translate(way, side)
+            {
+                return (End::Refused(refusal), Decider { rule: None, base: None });
+            }
+            let key = self.route_key();
             let untranslated = universe.flag(Field::Untranslated, point).unwrap_or(true);
             if base.kind == ChainType::Nat && (!untranslated || self.translated) {
                 continue;
             }
-            match self.chain(base.chain) {
+            let left = self.chain(base.chain);
+            self.turned |= base.kind == ChainType::Route && key != self.route_key();
+            match left {
                 Left::End(end, rule) => {
                     let decider = Decider { rule: Some(rule), base: base_chain };
                     if end != End::Accept {
                         return (end, decider);
                     }
-                    if self.program.bases.last().map(|last| last.chain) == Some(base.chain) {
+                    if bases.last().map(|last| last.chain) == Some(base.chain) {
                         return (end, decider);
                     }
                 }
@@ -235,6 +275,16 @@ impl Run<'_, '_> {
             }
         }
         (End::Accept, decider.unwrap_or(Decider { rule: None, base: None }))
+    }
+
+    /// What makes the host route a packet again if a chain of type route changes it.
+    fn route_key(&self) -> (Vec<u8>, u32) {
+        let bytes = self.packet.network();
+        let end = if bytes.first().is_some_and(|byte| byte >> 4 == 6) { 40 } else { 20 };
+        let header = bytes.get(..end).unwrap_or(bytes);
+        // Checksums follow what rules write.
+        let kept = header.iter().enumerate().filter(|(at, _)| end == 40 || !(10..12).contains(at));
+        (kept.map(|(_, byte)| *byte).collect(), self.packet.meta.mark)
     }
 
     fn chain(&mut self, base: ChainIndex) -> Left {
@@ -445,7 +495,7 @@ pub fn check(
         let at_end: Option<Vec<u8>> = match field {
             Field::Meta(MetaKey::Mark) => Some(verified.mark.to_be_bytes().to_vec()),
             Field::Meta(MetaKey::Priority) => Some(verified.priority.to_be_bytes().to_vec()),
-            Field::Header { base: Base::Network, at } => {
+            Field::Header { base: Header::Network, at } => {
                 verified.packet.get(usize::from(*at)).map(|byte| vec![*byte])
             }
             _ => None,

@@ -188,7 +188,8 @@ impl Meaning<'_> {
         };
         let mut live = live;
         if let Some(needs) = needs {
-            let there = self.universe.holds(needs)?;
+            let there =
+                self.machine.field(self.universe, needs)?[0].region(&self.universe.diagrams);
             live = self.universe.diagrams.and(&live, &there)?;
         }
         let value = match key {

@@ -10,6 +10,7 @@ use super::Universe;
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Diagrams, Region};
 use crate::field::{Base, Field, state};
+use crate::way::Device;
 
 /// Extension headers of IPv6 that the walk to the transport header passes.
 const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
@@ -18,7 +19,7 @@ impl Universe {
     /// Packets that can be: of all values of the fields that were asked those that go together.
     pub fn possible(&self) -> Decided<Region> {
         let d = &self.diagrams;
-        let mut possible = d.all();
+        let mut possible = self.within.clone().unwrap_or_else(|| d.all());
         self.protocols(&mut possible)?;
         self.lengths(&mut possible)?;
         self.exthdrs(&mut possible)?;
@@ -305,6 +306,11 @@ impl Universe {
                 *possible = d.and(possible, &names(d, &bits)?)?;
             }
         }
+        let arrivals: Decided<Vec<Region>> =
+            self.arrivals.iter().map(|device| self.of_device(device)).collect();
+        if !self.arrivals.is_empty() {
+            *possible = d.and(possible, &d.union(&arrivals?)?)?;
+        }
         // One interface.
         let pairs = [
             (MetaKey::Iif, MetaKey::Oif),
@@ -328,6 +334,18 @@ impl Universe {
             }
         }
         Ok(())
+    }
+
+    /// Packets that arrive on a device, by all that is asked of it.
+    fn of_device(&self, device: &Device) -> Decided<Region> {
+        let Device { index, interface, .. } = device;
+        self.with_values(&[
+            (Field::Meta(MetaKey::Iif), index.to_be_bytes().to_vec()),
+            (Field::Meta(MetaKey::IifName), interface.name.to_vec()),
+            (Field::Meta(MetaKey::IifKind), interface.kind.to_vec()),
+            (Field::Meta(MetaKey::IifType), interface.arphrd.to_be_bytes().to_vec()),
+            (Field::Meta(MetaKey::IifGroup), interface.group.to_be_bytes().to_vec()),
+        ])
     }
 
     /// What connection tracking says goes together.

@@ -44,6 +44,7 @@ pub fn program(rules: &Rules, hook: Hook) -> Program<'_> {
     bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
     Program {
         image: &rules.linked.image,
+        way: None,
         bases: bases
             .iter()
             .map(|base| Base {

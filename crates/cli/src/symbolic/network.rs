@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The network that packets are followed through, and the ways through it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use penstock_lang::names::Names;
+use penstock_net::Network;
+use penstock_program::{Family, Hook};
+use penstock_symbolic::{Base, Device, Passage, Start, Way};
+
+use super::Settings;
+use super::hooks::base_of;
+use super::load::{Devices, Loaded};
+use crate::recognise::{self, hinted, hinted_by};
+use crate::setup::{read, with_sysctls};
+
+/// Hooks of the IP families, which packets pass whatever their device is.
+const IP_HOOKS: [Hook; 5] =
+    [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
+
+/// Reads a network, with the settings of its devices.
+///
+/// # Errors
+/// What is wrong in it, with its line.
+pub fn network(file: &Path, settings: &Settings) -> Result<Arc<Network>, String> {
+    let given = recognise::Given::Net;
+    let text = read(file).map_err(|e| hinted(&e.to_string(), file, given))?;
+    let net = Network::from_batch(&file.display().to_string(), &text)
+        .map_err(|e| hinted_by(&format!("Error: {e}"), file, text.as_bytes(), given))?;
+    if !net.xfrm().is_empty() {
+        return Err(format!(
+            "Error: {}: it has IPsec, which is not evaluated on a way through a network",
+            file.display()
+        ));
+    }
+    Ok(Arc::new(with_sysctls(net, file, &settings.sysctls)?))
+}
+
+/// Whether a chain is bound to a device: by its name, or by the start of it.
+pub fn is_bound_to(bound: &[Arc<str>], device: &str) -> bool {
+    bound.iter().any(|of| match of.strip_suffix('*') {
+        Some(start) => device.starts_with(start),
+        None => **of == *device,
+    })
+}
+
+impl Loaded {
+    /// The ruleset in a network.
+    ///
+    /// # Errors
+    /// There are chains that no way through it can be evaluated with.
+    pub fn on(self, network: Option<Arc<Network>>) -> Result<Loaded, String> {
+        let Some(net) = &network else { return Ok(self) };
+        for base in &self.linked.bases {
+            let name = || self.chain_name(base.chain);
+            if base.family == Family::Bridge {
+                return Err(format!(
+                    "Error: chain {}: a way through a network has no bridges: without --net each \
+                     hook is evaluated by itself",
+                    name()
+                ));
+            }
+            let below = net.links().iter().find(|link| {
+                is_bound_to(&base.base.devices, &link.name)
+                    && (net.has_vlans(link.index) || link.port.is_some())
+            });
+            if let Some(link) = below {
+                return Err(format!(
+                    "Error: chain {}: frames that pass it on device {} go to other devices above, \
+                     which is not evaluated on a way through a network",
+                    name(),
+                    link.name
+                ));
+            }
+        }
+        Ok(Loaded { network, ..self })
+    }
+
+    /// The way of packets through the network, if there is one.
+    pub fn way<'a>(&'a self, start: Start, devices: &Devices<'_>) -> Option<Way<'a>> {
+        let network: &Network = self.network.as_deref()?;
+        let known = network.links().iter().filter_map(|link| {
+            let index = devices.interface_index(&link.name)?;
+            let interface = penstock_dataplane::interface(link);
+            Some(Device { index, link: link.index, interface })
+        });
+        let known: Vec<Device> = known.collect();
+        let chains = |is_here: &dyn Fn(&penstock_ruleset::link::LinkedBase) -> bool| {
+            let here = self.linked.bases.iter().filter(|base| is_here(base));
+            let mut bases: Vec<_> = here.collect();
+            bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
+            bases.into_iter().map(base_of).collect::<Vec<Base>>()
+        };
+        let mut passages = Vec::new();
+        let mut add = |hook: Hook, device: Option<u32>, bases: Vec<Base>| {
+            if !bases.is_empty() {
+                passages.push(Passage { hook, device, bases });
+            }
+        };
+        for hook in IP_HOOKS {
+            add(hook, None, chains(&|base| base.base.hook == hook && base.family.is_ip()));
+        }
+        for hook in [Hook::Ingress, Hook::Egress] {
+            for (link, device) in network.links().iter().zip(&known) {
+                let bound = chains(&|base| {
+                    base.base.hook == hook && is_bound_to(&base.base.devices, &link.name)
+                });
+                add(hook, Some(device.index), bound);
+            }
+        }
+        Some(Way { network, devices: known, passages, start })
+    }
+}

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The way of packets through a network: from where they arrive, or the host sends them, from hook
+//! to hook to where they end.
+//!
+//! There is one machine for the whole way: what a chain writes, a translation or routing changes,
+//! later chains and routing see. All of it is a function of the packet as it came.
+
+use penstock_packet::PacketType;
+use penstock_program::Hook;
+use penstock_program::expr::MetaKey;
+use penstock_program::image::{ChainIndex, RuleIndex};
+use penstock_program::op::Op;
+
+use super::translation::Side;
+use super::{Failure, Walk};
+use crate::bits::{self, Bit};
+use crate::diagram::{Decided, Region};
+use crate::fate::{End, Refusal};
+use crate::field::{Base, Done, Field, state};
+use crate::program::{Program, reachable, written_fields};
+use crate::universe::Universe;
+use crate::way::{Passage, Start, Way};
+
+/// Packets on their way, and what last decided that they go on.
+pub(super) struct Piece {
+    pub region: Region,
+    rule: Option<RuleIndex>,
+    base: Option<ChainIndex>,
+}
+
+/// Whether chains of a hook filter: what they decide is what decides of a packet.
+pub(crate) fn filters(hook: Hook) -> bool {
+    matches!(hook, Hook::Input | Hook::Forward | Hook::Output)
+}
+
+/// Whether rules look at the hops that are left, or write them: at a byte of the network header.
+fn looks_at_hops(program: &Program<'_>, at: u16) -> bool {
+    let rules = reachable(program);
+    let mut ops = rules.iter().flat_map(|rule| program.image.ops_at(*rule));
+    ops.any(|op| {
+        let load = op.header_load();
+        load.is_some_and(|l| l.base == Base::Network && l.offset == at && l.len == 1)
+            || matches!(op, Op::PayloadSet { base: Base::Network, offset, len, .. }
+                if (*offset..offset.saturating_add((*len).into())).contains(&at))
+    })
+}
+
+/// Says which packets are looked at where programs have a way: those that can be on one of them.
+///
+/// # Errors
+/// A limit.
+pub(crate) fn look_at(universe: &mut Universe, programs: &[&Program<'_>]) -> Decided<()> {
+    let mut all = Vec::new();
+    for program in programs {
+        let Some(way) = &program.way else { continue };
+        if way.start == Start::Arrival {
+            universe.arrive_on(way.arrivals());
+        }
+        all.push(Walk::new(universe, program).looked_at(way)?);
+    }
+    if !all.is_empty() {
+        let within = universe.diagrams.union(&all)?;
+        universe.keep_within(within);
+    }
+    Ok(())
+}
+
+impl Walk<'_, '_> {
+    /// The whole way of the packets of a region.
+    pub(super) fn journey(&mut self, way: &Way<'_>, enter: &Region) -> Result<(), Failure> {
+        let possible = self.universe.possible();
+        let possible = self.limit(possible)?;
+        let enter = self.limit(self.universe.diagrams.and(enter, &possible))?;
+        let here = self.looked_at(way);
+        let here = self.limit(here)?;
+        let region = self.limit(self.universe.diagrams.and(&enter, &here))?;
+        let absent = self.limit(self.universe.diagrams.minus(&enter, &region))?;
+        self.decide(absent, End::Refused(Refusal::Absent), None);
+        self.no_way_out();
+        let first = self.first_tuples(&region);
+        self.limit(first)?;
+        let live = vec![Piece { region, rule: None, base: None }];
+        match way.start {
+            Start::Arrival => self.arrive(way, live)?,
+            Start::Host => self.send(way, live)?,
+        }
+        self.forget_the_way();
+        Ok(())
+    }
+
+    /// Packets that are looked at: whole ones; those of the host have one of its addresses.
+    fn looked_at(&mut self, way: &Way<'_>) -> Decided<Region> {
+        let later = self.universe.holds(Field::LaterFragment)?;
+        let mut region = self.universe.diagrams.not(&later);
+        for field in self.universe.fields().to_vec() {
+            let is_whole = match field {
+                Field::Present { base: Base::Network, bytes } => bytes <= 20,
+                Field::Present { base: Base::Link, bytes } => bytes <= 14,
+                _ => continue,
+            };
+            if is_whole {
+                let there = self.universe.holds(field)?;
+                region = self.universe.diagrams.and(&region, &there)?;
+            }
+        }
+        // Packets have hops left, unless rules look at them.
+        for (at, v6) in [(8, false), (7, true)] {
+            let field = Field::Header { base: Base::Network, at };
+            if !self.universe.has(field) || looks_at_hops(self.program, at) {
+                continue;
+            }
+            let hops = self.universe.bits(field)?;
+            let version = self.version(v6)?;
+            let d = &self.universe.diagrams;
+            let last = d.and(&version, &bits::at_most(d, &hops, &[1])?)?;
+            region = d.minus(&region, &last)?;
+        }
+        // Packets of a connection without answers are translated as the first one is.
+        let first = self.universe.holds(Field::Untranslated)?;
+        let states = self.universe.bits(Field::CtState)?;
+        let d = &self.universe.diagrams;
+        let new = bits::equal(d, &states, &[state::NEW], &[0xff])?;
+        region = d.minus(&region, &d.minus(&new, &first)?)?;
+        if way.start == Start::Host {
+            let own = self.own_source(way)?;
+            region = self.universe.diagrams.and(&region, &own)?;
+        } else {
+            let before = self.universe.holds(Field::CtBefore)?;
+            region = self.universe.diagrams.minus(&region, &before)?;
+            let mut known = Vec::new();
+            for device in way.arrivals() {
+                known.push(self.arriving_on(device)?);
+            }
+            let d = &self.universe.diagrams;
+            region = d.and(&region, &d.union(&known)?)?;
+            if self.universe.has(Field::Meta(MetaKey::PktType)) {
+                let kind = self.universe.bits(Field::Meta(MetaKey::PktType))?;
+                let d = &self.universe.diagrams;
+                let seen = bits::at_most(d, &kind, &[PacketType::Multicast as u8])?;
+                region = d.and(&region, &seen)?;
+            }
+        }
+        Ok(region)
+    }
+
+    /// What a packet finds that arrives.
+    fn arrive(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Result<(), Failure> {
+        let mut live = live;
+        for (index, passage) in way.of_devices(Hook::Ingress) {
+            let Some(device) = way.devices.iter().find(|device| device.index == index) else {
+                continue;
+            };
+            let on_it = self.arriving_on(device);
+            let on_it = self.limit(on_it)?;
+            live = self.pass_some(passage, live, &on_it)?;
+        }
+        let live = self.pass(way, Hook::Prerouting, live)?;
+        let all = self.union(&live)?;
+        let routed = self.route_arrivals(way, &all)?;
+        for (refusal, region) in &routed.refused {
+            self.end_some(&live, region, End::Refused(*refusal))?;
+        }
+        let host = self.only(&live, &routed.host)?;
+        self.note_routed(End::Host, &routed.host)?;
+        let host = self.pass(way, Hook::Input, host)?;
+        self.end_all(host, End::Host);
+        let by_device = self.leave_by(way, &routed.ways)?;
+        for (index, region) in &by_device {
+            self.note_routed(End::Leaves(*index), region)?;
+        }
+        let regions: Vec<Region> = by_device.iter().map(|(_, region)| region.clone()).collect();
+        let on = self.limit(self.universe.diagrams.union(&regions))?;
+        let (on, ended) = self.hop(on)?;
+        for (refusal, region) in ended {
+            self.end_some(&live, &region, End::Refused(refusal))?;
+        }
+        let on = self.only(&live, &on)?;
+        let on = self.pass(way, Hook::Forward, on)?;
+        self.leave(way, on, &by_device, &routed.ways)
+    }
+
+    /// What a packet finds that the host sends.
+    fn send(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Result<(), Failure> {
+        let all = self.union(&live)?;
+        let routed = self.route_own(way, &all)?;
+        // The sender learns of it, and there is no packet.
+        for (refusal, region) in &routed.refused {
+            self.end_some(&live, region, End::Refused(*refusal))?;
+        }
+        let by_device = self.leave_by(way, &routed.ways)?;
+        let regions: Vec<Region> = by_device.iter().map(|(_, region)| region.clone()).collect();
+        let on = self.limit(self.universe.diagrams.union(&regions))?;
+        for (index, region) in &by_device {
+            self.note_routed(End::Leaves(*index), region)?;
+        }
+        let on = self.only(&live, &on)?;
+        self.turned = Some(self.universe.diagrams.none());
+        let mut on = self.pass(way, Hook::Output, on)?;
+        let (mut ways, mut by_device) = (routed.ways, by_device);
+        // A chain of type route, or a translation, may lead packets elsewhere.
+        if let Some(turned) = self.turned.take().filter(|turned| !turned.is_none()) {
+            let all = self.union(&on)?;
+            let turned = self.limit(self.universe.diagrams.and(&all, &turned))?;
+            let again = self.route_own(way, &turned)?;
+            for (refusal, region) in &again.refused {
+                self.end_some(&on, region, End::Refused(*refusal))?;
+                on = self.without(on, region)?;
+            }
+            let elsewhere = self.leave_by(way, &again.ways)?;
+            for (_, region) in &mut by_device {
+                *region = self.limit(self.universe.diagrams.minus(region, &turned))?;
+            }
+            for one in &mut ways {
+                one.region = self.limit(self.universe.diagrams.minus(&one.region, &turned))?;
+            }
+            by_device.extend(elsewhere);
+            ways.extend(again.ways);
+        }
+        self.leave(way, on, &by_device, &ways)
+    }
+
+    /// The hooks on the way out, and the way out.
+    fn leave(
+        &mut self,
+        way: &Way<'_>,
+        live: Vec<Piece>,
+        by_device: &[(u32, Region)],
+        ways: &[super::routed::Out],
+    ) -> Result<(), Failure> {
+        self.ways = ways.to_vec();
+        let all = self.union(&live)?;
+        let kinds = self.kinds_of_way_out(&all);
+        self.limit(kinds)?;
+        let mut live = self.pass(way, Hook::Postrouting, live)?;
+        for (index, passage) in way.of_devices(Hook::Egress) {
+            for (_, region) in by_device.iter().filter(|(device, _)| *device == index) {
+                live = self.pass_some(passage, live, region)?;
+            }
+        }
+        for (index, region) in by_device {
+            self.end_some(&live, region, End::Leaves(*index))?;
+        }
+        self.passed.left = self.machine.writes.clone();
+        Ok(())
+    }
+
+    /// Passes packets through the chains of a hook, and translates them there.
+    fn pass(&mut self, way: &Way<'_>, hook: Hook, live: Vec<Piece>) -> Result<Vec<Piece>, Failure> {
+        self.universe.place.hook = hook;
+        self.untranslated = Side::at(hook).filter(|_| way.translates());
+        let mut live = match way.passage(hook) {
+            Some(passage) => self.through(passage, live)?,
+            None => live,
+        };
+        if let Some(side) = self.untranslated.take() {
+            let all = self.union(&live)?;
+            let possible = self.translate(side, &all)?;
+            live = self.only(&live, &possible)?;
+        }
+        Ok(live)
+    }
+
+    /// Passes those packets through chains that are in a region, and the others around them.
+    fn pass_some(
+        &mut self,
+        passage: &Passage,
+        live: Vec<Piece>,
+        region: &Region,
+    ) -> Result<Vec<Piece>, Failure> {
+        self.universe.place.hook = passage.hook;
+        self.untranslated = None;
+        let inside = self.only(&live, region)?;
+        let mut all = self.without(live, region)?;
+        all.extend(self.through(passage, inside)?);
+        Ok(all)
+    }
+
+    /// Passes packets through chains.
+    fn through(&mut self, passage: &Passage, live: Vec<Piece>) -> Result<Vec<Piece>, Failure> {
+        let all = self.union(&live)?;
+        if all.is_none() {
+            return Ok(live);
+        }
+        let first = self.decisions.len();
+        self.hook(&passage.bases, &all)?;
+        let mut on = Vec::new();
+        for decision in self.decisions.split_off(first) {
+            match decision.end {
+                End::Accept => on.push(Piece {
+                    region: decision.region,
+                    rule: decision.rule,
+                    base: decision.base,
+                }),
+                _ => self.decisions.push(decision),
+            }
+        }
+        if filters(passage.hook) {
+            return Ok(on);
+        }
+        // Whoever decided before is still who decided.
+        let mut pieces = Vec::new();
+        for piece in &live {
+            for passed in &on {
+                let both = self.universe.diagrams.and(&piece.region, &passed.region);
+                let region = self.limit(both)?;
+                if !region.is_none() {
+                    // A policy that lets all pass decides nothing.
+                    let is_new = piece.base.is_none() && passed.rule.is_some();
+                    let from = if is_new { passed } else { piece };
+                    pieces.push(Piece { region, rule: from.rule, base: from.base });
+                }
+            }
+        }
+        Ok(pieces)
+    }
+
+    /// Makes the last hop count, where rules look at it.
+    fn hop(&mut self, region: Region) -> Result<(Region, Vec<(Refusal, Region)>), Failure> {
+        let mut region = region;
+        let mut ended = Vec::new();
+        let kind = Field::Meta(MetaKey::PktType);
+        if self.universe.has(kind) {
+            let bits = self.machine.field(self.universe, kind);
+            let bits = self.limit(bits)?;
+            let own = bits::equal(&self.universe.diagrams, &bits, &[0], &[0xff]);
+            let own = self.limit(own)?;
+            let others = self.limit(self.universe.diagrams.minus(&region, &own))?;
+            region = self.limit(self.universe.diagrams.and(&region, &own))?;
+            ended.push((Refusal::NotForHost, others));
+        }
+        for (at, v6) in [(8, false), (7, true)] {
+            let field = Field::Header { base: Base::Network, at };
+            if !looks_at_hops(self.program, at) {
+                continue;
+            }
+            let version = self.version(v6);
+            let version = self.limit(version)?;
+            let of_it = self.limit(self.universe.diagrams.and(&region, &version))?;
+            let hops = self.machine.field(self.universe, field);
+            let hops = self.limit(hops)?;
+            let over = bits::at_most(&self.universe.diagrams, &hops, &[1]);
+            let over = self.limit(over)?;
+            let over = self.limit(self.universe.diagrams.and(&of_it, &over))?;
+            region = self.limit(self.universe.diagrams.minus(&region, &over))?;
+            ended.push((Refusal::Hops, over));
+            let less = bits::one_less(&self.universe.diagrams, &hops);
+            let less = self.limit(less)?;
+            let written = self.machine.write(self.universe, &of_it, field, &less);
+            self.limit(written)?;
+        }
+        Ok((region, ended))
+    }
+
+    /// What makes the host route a packet again if a chain of type route changes it: addresses, TOS
+    /// and mark (`nft_chain_route.c`).
+    pub(super) fn route_key(&mut self) -> Decided<Vec<Bit>> {
+        let mut all = Vec::new();
+        let bytes = [0, 1, 2, 3, 7].into_iter().chain(8..40);
+        let fields = bytes.map(|at| Field::Header { base: Base::Network, at });
+        for field in fields.chain([Field::Meta(MetaKey::Mark)]) {
+            match self.universe.has(field) || self.machine.writes.contains_key(&field) {
+                true => all.extend(self.machine.field(self.universe, field)?),
+                false => all.extend(vec![Bit::ZERO; field.width() as usize]),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Packets of a region that a chain of type route has changed since a moment.
+    pub(super) fn turned_since(&mut self, before: &[Bit], region: &Region) -> Decided<Region> {
+        let after = self.route_key()?;
+        let d = &self.universe.diagrams;
+        let mut turned = Vec::new();
+        for (before, after) in before.iter().zip(&after).filter(|(a, b)| a != b) {
+            turned.push(d.and(region, &before.xor(after, d)?.region(d))?);
+        }
+        d.union(&turned)
+    }
+
+    /// Leaves those fields of what was written that rules write, and where packets go: the others
+    /// say how they came there.
+    fn forget_the_way(&mut self) {
+        let written = written_fields(self.program);
+        self.machine.writes.retain(|field, _| match field {
+            Field::Done(Done::Nat | Done::NatFlags | Done::NatAddress | Done::NatLastAddress) => {
+                false
+            }
+            Field::Done(Done::NatPort | Done::NatLastPort | Done::NatBasePort) => false,
+            Field::Done(_) => true,
+            field => written.contains(field),
+        });
+    }
+
+    fn union(&self, live: &[Piece]) -> Result<Region, Failure> {
+        let regions: Vec<Region> = live.iter().map(|piece| piece.region.clone()).collect();
+        self.limit(self.universe.diagrams.union(&regions))
+    }
+
+    /// Those packets that are in a region.
+    fn only(&self, live: &[Piece], region: &Region) -> Result<Vec<Piece>, Failure> {
+        let mut all = Vec::new();
+        for piece in live {
+            let inside = self.limit(self.universe.diagrams.and(&piece.region, region))?;
+            if !inside.is_none() {
+                all.push(Piece { region: inside, rule: piece.rule, base: piece.base });
+            }
+        }
+        Ok(all)
+    }
+
+    /// Those packets that are not in a region.
+    fn without(&self, live: Vec<Piece>, region: &Region) -> Result<Vec<Piece>, Failure> {
+        let others = self.universe.diagrams.not(region);
+        self.only(&live, &others)
+    }
+
+    /// Packets of a region come to an end.
+    fn end_some(&mut self, live: &[Piece], region: &Region, end: End) -> Result<(), Failure> {
+        let ended = self.only(live, region)?;
+        match end {
+            // The network decides, and no rule.
+            End::Refused(_) => {
+                let region = self.union(&ended)?;
+                self.base = None;
+                self.decide(region, end, None);
+            }
+            _ => self.end_all(ended, end),
+        }
+        Ok(())
+    }
+
+    fn end_all(&mut self, live: Vec<Piece>, end: End) {
+        for Piece { region, rule, base } in live {
+            self.base = base;
+            self.decide(region, end, rule);
+        }
+    }
+
+    fn note_routed(&mut self, end: End, region: &Region) -> Result<(), Failure> {
+        if !region.is_none() {
+            self.passed.routed.push((end, region.clone()));
+        }
+        Ok(())
+    }
+}

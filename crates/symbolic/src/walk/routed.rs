@@ -1,0 +1,769 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What routing does with the packets that arrive and with those of the host
+//! (`ip_route_input_slow()`, `ip6_route_input()`, `ip_route_output_key_hash_rcu()`).
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+
+use penstock_net::{Devconf, LOOPBACK, RouteType};
+use penstock_program::expr::MetaKey;
+
+use super::{Failure, Walk};
+use crate::bits::{self, Bit};
+use crate::diagram::{Decided, Region};
+use crate::fate::Refusal;
+use crate::field::{Base, Field, What};
+use crate::routing::{self, Flow, Found, Hop, has_prefix, ranges, within};
+use crate::way::addresses::is_link_local;
+use crate::way::{Device, Way};
+
+/// Packets with the same way out.
+#[derive(Clone)]
+pub(super) struct Out {
+    pub hop: Hop,
+    pub v6: bool,
+    pub region: Region,
+}
+
+/// What routing decided.
+pub(super) struct Routed {
+    pub refused: Vec<(Refusal, Region)>,
+    /// Packets for the host.
+    pub host: Region,
+    /// Packets for others.
+    pub ways: Vec<Out>,
+}
+
+/// Links that filter sources with `rp_filter` as 1: only the way back itself counts.
+const STRICT: u32 = 1;
+
+/// A name or a kind as rules compare it: a value of a field, as bits.
+fn value(bytes: &[u8]) -> Vec<Bit> {
+    bits::constant(bytes)
+}
+
+/// Packets that are not decided yet, out of which regions are taken.
+struct Rest(Region);
+
+impl Walk<'_, '_> {
+    /// Packets of IPv4, or of IPv6.
+    pub(super) fn version(&mut self, v6: bool) -> Decided<Region> {
+        let bits = self.universe.bits(Field::Meta(MetaKey::NfProto))?;
+        bits::equal(&self.universe.diagrams, &bits, &[if v6 { 10 } else { 2 }], &[0xff])
+    }
+
+    /// Packets that arrive on a device.
+    pub(super) fn arriving_on(&mut self, device: &Device) -> Decided<Region> {
+        let bits = self.universe.bits(Field::Meta(MetaKey::IifName))?;
+        bits::equal(&self.universe.diagrams, &bits, &device.interface.name, &[0xff; 16])
+    }
+
+    /// Bits of the network header now.
+    pub(super) fn network(&mut self, bytes: std::ops::Range<u16>) -> Decided<Vec<Bit>> {
+        let mut all = Vec::new();
+        for at in bytes {
+            let field = Field::Header { base: Base::Network, at };
+            all.extend(self.machine.field(self.universe, field)?);
+        }
+        Ok(all)
+    }
+
+    /// Source and destination now.
+    pub(super) fn addresses(&mut self, v6: bool) -> Decided<[Vec<Bit>; 2]> {
+        let [source, destination] = if v6 { [8..24, 24..40] } else { [12..16, 16..20] };
+        Ok([self.network(source)?, self.network(destination)?])
+    }
+
+    /// Whether routing rules look at more than addresses, devices and marks.
+    fn flow(&mut self, way: &Way<'_>, v6: bool, own: bool) -> Decided<Flow> {
+        let [source, destination] = self.addresses(v6)?;
+        let net = way.network;
+        let rules = if v6 { net.rules6() } else { net.rules4() };
+        let zero = |bytes: usize| vec![Bit::ZERO; bytes * 8];
+        let (mut tos, mut protocol, mut ports) = (zero(1), zero(1), [zero(2), zero(2)]);
+        let mut mark = zero(4);
+        let has_tos = rules.iter().any(|rule| rule.tos != 0)
+            || !v6
+                && rules.iter().any(|rule| match rule.action {
+                    penstock_net::Action::Lookup(table) => !net.tos4(table).is_empty(),
+                    _ => false,
+                });
+        if has_tos {
+            tos = match v6 {
+                false => self.network(1..2)?,
+                true => self.network(0..2)?[4..12].to_vec(),
+            };
+            let kept: u8 = if v6 { 0xfc } else { 0x1c };
+            for (i, bit) in tos.iter_mut().enumerate() {
+                if kept >> (7 - i) & 1 == 0 {
+                    *bit = Bit::ZERO;
+                }
+            }
+        }
+        if rules.iter().any(|rule| rule.mark.1 != 0) {
+            mark = self.machine.field(self.universe, Field::Meta(MetaKey::Mark))?;
+        }
+        if rules.iter().any(|rule| rule.protocol.is_some()) {
+            protocol = if v6 { self.network(6..7)? } else { self.network(9..10)? };
+        }
+        if rules.iter().any(|rule| rule.sport.is_some() || rule.dport.is_some()) {
+            let there = self.has_ports(false)?;
+            for (port, at) in ports.iter_mut().zip([0, 2]) {
+                let known = self.transport(at)?;
+                let d = &self.universe.diagrams;
+                for (bit, known) in port.iter_mut().zip(&known) {
+                    *bit = bit.replaced(&there, known, d)?;
+                }
+            }
+        }
+        let mut arrival = Vec::new();
+        match own {
+            true => arrival.push((LOOPBACK, self.universe.diagrams.all())),
+            false => {
+                for device in way.arrivals() {
+                    arrival.push((device.link, self.arriving_on(device)?));
+                }
+            }
+        }
+        Ok(Flow { v6, destination, source, tos, mark, protocol, ports, arrival, by_arrival: !own })
+    }
+
+    /// Two bytes of the transport header now.
+    pub(super) fn transport(&mut self, at: u16) -> Decided<Vec<Bit>> {
+        let mut all = Vec::new();
+        for at in [at, at + 1] {
+            let field = Field::Header { base: Base::Transport, at };
+            all.extend(self.machine.field(self.universe, field)?);
+        }
+        Ok(all)
+    }
+
+    /// Packets of which the first four bytes of the transport header are there; with `only_ports`
+    /// those of protocols that have ports in them.
+    pub(super) fn has_ports(&mut self, only_ports: bool) -> Decided<Region> {
+        use penstock_wire::protocol::{DCCP, SCTP, TCP, UDP, UDPLITE};
+        let header = self.universe.holds(Field::Transport)?;
+        let whole = self.universe.holds(Field::Present { base: Base::Transport, bytes: 4 })?;
+        let region = self.universe.diagrams.and(&header, &whole)?;
+        if !only_ports {
+            return Ok(region);
+        }
+        let carried = self.universe.bits(Field::Meta(MetaKey::L4Proto))?;
+        let d = &self.universe.diagrams;
+        let mut all = Vec::new();
+        for protocol in [TCP, UDP, UDPLITE, SCTP, DCCP] {
+            all.push(bits::equal(d, &carried, &[protocol], &[0xff])?);
+        }
+        d.and(&region, &d.union(&all)?)
+    }
+
+    /// Takes packets of a region out of the rest.
+    fn take(&self, rest: &mut Rest, region: &Region) -> Decided<Region> {
+        let taken = self.universe.diagrams.and(&rest.0, region)?;
+        rest.0 = self.universe.diagrams.minus(&rest.0, &taken)?;
+        Ok(taken)
+    }
+
+    /// Packets of which an address is between two.
+    fn between(&self, address: &[Bit], from: u128, to: u128) -> Decided<Region> {
+        within(&self.universe.diagrams, address, &[(from.to_be_bytes(), to.to_be_bytes())])
+    }
+
+    /// Packets that have an address of the host as their source, and a destination that does not need
+    /// a device: to groups and on links the sender says by which one it sends.
+    pub(super) fn own_source(&mut self, way: &Way<'_>) -> Decided<Region> {
+        let links = || way.network.links().iter();
+        let four: Vec<_> =
+            links().flat_map(|l| &l.addresses4).map(|a| u128::from(a.local)).collect();
+        let six: Vec<_> =
+            links().filter(|link| link.up).flat_map(|l| &l.addresses6).map(|a| a.local).collect();
+        let mut all = Vec::new();
+        for (v6, own) in [(false, four), (true, six)] {
+            let version = self.version(v6)?;
+            let [source, destination] = self.addresses(v6)?;
+            let own: BTreeSet<u128> = own.into_iter().collect();
+            let own: Vec<_> = own.iter().map(|a| (a.to_be_bytes(), a.to_be_bytes())).collect();
+            let region = within(&self.universe.diagrams, &source, &own)?;
+            let d = &self.universe.diagrams;
+            let mut region = d.and(&version, &region)?;
+            let of_links: &[(u128, u128)] = match v6 {
+                false => &[(0xe000_0000, 0xffff_ffff)],
+                true => &[(0xfe80 << 112, (0xfec0 << 112) - 1), (0xff << 120, u128::MAX)],
+            };
+            for (from, to) in of_links {
+                let on_link = self.between(&destination, *from, *to)?;
+                region = self.universe.diagrams.minus(&region, &on_link)?;
+            }
+            all.push(region);
+        }
+        self.universe.diagrams.union(&all)
+    }
+
+    /// What routing does with packets that arrive.
+    pub(super) fn route_arrivals(
+        &mut self,
+        way: &Way<'_>,
+        live: &Region,
+    ) -> Result<Routed, Failure> {
+        let routed = self.arrivals4(way, live);
+        let mut routed = self.limit(routed)?;
+        let six = self.arrivals6(way, live);
+        let six = self.limit(six)?;
+        routed.host = self.limit(self.universe.diagrams.or(&routed.host, &six.host))?;
+        routed.refused.extend(six.refused);
+        routed.ways.extend(six.ways);
+        Ok(routed)
+    }
+
+    /// `ip_route_input_slow()`.
+    fn arrivals4(&mut self, way: &Way<'_>, live: &Region) -> Decided<Routed> {
+        let version = self.version(false)?;
+        let [source, destination] = self.addresses(false)?;
+        let mut rest = Rest(self.universe.diagrams.and(live, &version)?);
+        let host = self.universe.diagrams.none();
+        let mut routed = Routed { refused: Vec::new(), host, ways: Vec::new() };
+        let conf = |setting: Devconf| -> Vec<(Device, u32)> {
+            let value = |link| way.network.link(link).map_or(0, |link| link.conf.get(setting));
+            way.arrivals().map(|device| (device.clone(), value(device.link))).collect()
+        };
+        let on = |walk: &mut Self, setting| -> Decided<Region> {
+            let mut all = Vec::new();
+            for (device, value) in conf(setting) {
+                if value != 0 {
+                    all.push(walk.arriving_on(&device)?);
+                }
+            }
+            walk.universe.diagrams.union(&all)
+        };
+        let (localnet, forwards) =
+            (on(self, Devconf::RouteLocalnet)?, on(self, Devconf::Forwarding4)?);
+        const ALL: u128 = u32::MAX as u128;
+        let group_source = self.between(&source, 0xe000_0000, 0xefff_ffff)?;
+        let all_source = self.between(&source, ALL, ALL)?;
+        let no_source = self.between(&source, 0, 0)?;
+        let d = &self.universe.diagrams;
+        let bad_source = d.or(&group_source, &all_source)?;
+        let loopback = |walk: &Self, address: &[Bit]| -> Decided<Region> {
+            let all = walk.between(address, 0x7f00_0000, 0x7fff_ffff)?;
+            walk.universe.diagrams.minus(&all, &localnet)
+        };
+        let (from_loopback, to_loopback) =
+            (loopback(self, &source)?, loopback(self, &destination)?);
+
+        // Groups.
+        let groups = self.between(&destination, 0xe000_0000, 0xefff_ffff)?;
+        let mut group = Rest(self.take(&mut rest, &groups)?);
+        let mut joined = Vec::new();
+        for device in way.arrivals() {
+            let Some(link) = way.network.link(device.link) else { continue };
+            let here = self.arriving_on(device)?;
+            for number in [0xe000_0001, 0xe000_006a] {
+                if link.joined4(number) {
+                    let number = self.between(&destination, number.into(), number.into())?;
+                    joined.push(self.universe.diagrams.and(&here, &number)?);
+                }
+            }
+        }
+        let joined = self.universe.diagrams.union(&joined)?;
+        let others = self.universe.diagrams.not(&joined);
+        let others = self.take(&mut group, &others)?;
+        routed.refused.push((Refusal::NotMember, others));
+        let wrong = self.universe.diagrams.or(&bad_source, &from_loopback)?;
+        let wrong = self.take(&mut group, &wrong)?;
+        routed.refused.push((Refusal::Source, wrong));
+        let near = self.between(&destination, 0xe000_0000, 0xe000_00ff)?;
+        let far = self.universe.diagrams.minus(&no_source, &near)?;
+        let far = self.take(&mut group, &far)?;
+        routed.refused.push((Refusal::Source, far));
+
+        // What cannot be, and broadcasts.
+        let wrong = self.take(&mut rest, &bad_source)?;
+        routed.refused.push((Refusal::Source, wrong));
+        let all_ones = self.between(&destination, ALL, ALL)?;
+        let all_zero = self.between(&destination, 0, 0)?;
+        let d = &self.universe.diagrams;
+        let broadcast = d.or(&all_ones, &d.and(&no_source, &all_zero)?)?;
+        let mut host = self.take(&mut rest, &broadcast)?;
+        for (why, region) in [
+            (Refusal::Source, &no_source),
+            (Refusal::Destination, &all_zero),
+            (Refusal::Destination, &to_loopback),
+            (Refusal::Source, &from_loopback),
+        ] {
+            let wrong = self.take(&mut rest, region)?;
+            routed.refused.push((why, wrong));
+        }
+
+        let flow = self.flow(way, false, false)?;
+        let found = routing::route(&self.universe.diagrams, way.network, &flow, &rest.0)?;
+        let mut out = Vec::new();
+        for (outcome, region) in found {
+            let stays = self.universe.diagrams.minus(&region, &forwards)?;
+            match outcome {
+                Ok(Found { kind: RouteType::Local | RouteType::Broadcast, .. }) => {
+                    host = self.universe.diagrams.or(&host, &region)?;
+                }
+                Ok(Found { kind: RouteType::Unicast, hops }) => {
+                    routed.refused.push((Refusal::NotForwarding, stays));
+                    let on = self.universe.diagrams.and(&region, &forwards)?;
+                    out.extend(self.share(&hops, false, on)?);
+                }
+                Ok(_) => routed.refused.push((Refusal::Destination, region)),
+                Err(why) => {
+                    routed.refused.push((Refusal::NotForwarding, stays));
+                    let on = self.universe.diagrams.and(&region, &forwards)?;
+                    routed.refused.push((why.into(), on));
+                }
+            }
+        }
+        // Sources of what is for the host, or for a group; 0.0.0.0 of broadcasts is not looked at.
+        host = self.universe.diagrams.or(&host, &group.0)?;
+        let checked = self.universe.diagrams.minus(&host, &no_source)?;
+        let mut wrong = self.wrong_source(way, &checked, None)?;
+        for (_, region) in &wrong {
+            host = self.universe.diagrams.minus(&host, region)?;
+        }
+        for one in &mut out {
+            let by_it = self.wrong_source(way, &one.region, Some(one.hop.link))?;
+            for (_, region) in &by_it {
+                one.region = self.universe.diagrams.minus(&one.region, region)?;
+            }
+            wrong.extend(by_it);
+        }
+        routed.refused.extend(wrong);
+        routed.host = host;
+        routed.ways = out;
+        Ok(routed)
+    }
+
+    /// Packets of a region that cannot have come in by their device from their source
+    /// (`fib_validate_source()`); `out` is the link that they are to leave by.
+    fn wrong_source(
+        &mut self,
+        way: &Way<'_>,
+        region: &Region,
+        out: Option<u32>,
+    ) -> Decided<Vec<(Refusal, Region)>> {
+        let mut wrong = Vec::new();
+        let net = way.network;
+        let [source, destination] = self.addresses(false)?;
+        let own: BTreeSet<u128> =
+            net.links().iter().flat_map(|l| &l.addresses4).map(|a| u128::from(a.local)).collect();
+        let own: Vec<_> = own.iter().map(|a| (a.to_be_bytes(), a.to_be_bytes())).collect();
+        let own = within(&self.universe.diagrams, &source, &own)?;
+        for device in way.arrivals() {
+            let Some(link) = net.link(device.link) else { continue };
+            let here = self.arriving_on(device)?;
+            let here = self.universe.diagrams.and(region, &here)?;
+            if here.is_none() {
+                continue;
+            }
+            let through_ipsec = Field::Meta(MetaKey::SecPath);
+            let filter = link.conf.get(Devconf::RpFilter);
+            let filtered = match filter {
+                0 => self.universe.diagrams.none(),
+                _ if self.universe.has(through_ipsec) => {
+                    let bits = self.universe.bits(through_ipsec)?;
+                    let d = &self.universe.diagrams;
+                    d.and(&here, &bits::equal(d, &bits, &[0], &[0xff])?)?
+                }
+                _ => here.clone(),
+            };
+            let plain = self.universe.diagrams.minus(&here, &filtered)?;
+            let local = link.conf.is_on(Devconf::AcceptLocal);
+            let back = out == Some(link.index) && link.conf.is_on(Devconf::SendRedirects);
+            let mut asked = vec![(filtered, filter)];
+            match (back, local, net.custom4()) {
+                (false, true, _) => {}
+                (false, false, false) => {
+                    wrong.push((Refusal::Source, self.universe.diagrams.and(&plain, &own)?));
+                }
+                _ => asked.push((plain, 0)),
+            }
+            for (region, filter) in asked.into_iter().filter(|(region, _)| !region.is_none()) {
+                let mark = match link.conf.is_on(Devconf::SrcValidMark) {
+                    true => self.machine.field(self.universe, Field::Meta(MetaKey::Mark))?,
+                    false => vec![Bit::ZERO; 32],
+                };
+                let mut flow = self.flow(way, false, false)?;
+                flow.destination = source.clone();
+                flow.source.clone_from(&destination);
+                flow.mark = mark;
+                flow.protocol = vec![Bit::ZERO; 8];
+                flow.ports = [vec![Bit::ZERO; 16], vec![Bit::ZERO; 16]];
+                let by = out.unwrap_or(LOOPBACK);
+                flow.arrival = vec![(by, self.universe.diagrams.all())];
+                let found = routing::route(&self.universe.diagrams, net, &flow, &region)?;
+                let last_resort = (filter != 0).then_some(Refusal::ReversePath);
+                for (outcome, region) in found {
+                    let why = match outcome {
+                        Err(_) => last_resort,
+                        Ok(Found { kind, hops }) => {
+                            let is_local = kind == RouteType::Local;
+                            if kind != RouteType::Unicast && !(is_local && local) {
+                                Some(Refusal::Source)
+                            } else if hops.iter().any(|hop| hop.link == link.index) {
+                                None
+                            } else if link.addresses4.is_empty() {
+                                last_resort
+                            } else {
+                                (filter == STRICT).then_some(Refusal::ReversePath)
+                            }
+                        }
+                    };
+                    wrong.extend(why.map(|why| (why, region)));
+                }
+            }
+        }
+        Ok(wrong)
+    }
+
+    /// `ip6_route_input()`, `ip6_forward()`.
+    fn arrivals6(&mut self, way: &Way<'_>, live: &Region) -> Decided<Routed> {
+        let version = self.version(true)?;
+        let [source, destination] = self.addresses(true)?;
+        let mut rest = Rest(self.universe.diagrams.and(live, &version)?);
+        let host = self.universe.diagrams.none();
+        let mut routed = Routed { refused: Vec::new(), host, ways: Vec::new() };
+        // Devices without IPv6 take no packets of it in.
+        let (mut without, mut forwards, mut joined) = (Vec::new(), Vec::new(), Vec::new());
+        for device in way.arrivals() {
+            let Some(link) = way.network.link(device.link) else { continue };
+            let here = self.arriving_on(device)?;
+            if link.mtu6().is_none() {
+                without.push(here.clone());
+            }
+            if link.conf.forwards6() {
+                forwards.push(here.clone());
+            }
+            let groups = self.groups6(link);
+            let groups: Vec<_> =
+                groups.iter().map(|g| (g.to_be_bytes(), g.to_be_bytes())).collect();
+            let groups = within(&self.universe.diagrams, &destination, &groups)?;
+            joined.push(self.universe.diagrams.and(&here, &groups)?);
+        }
+        let d = &self.universe.diagrams;
+        let (without, forwards, joined) =
+            (d.union(&without)?, d.union(&forwards)?, d.union(&joined)?);
+        let off = self.take(&mut rest, &without)?;
+        routed.refused.push((Refusal::NotForwarding, off));
+        // `ip6_rcv_core()`.
+        let loopback = self.between(&source, 1, 1)?;
+        let to_loopback = self.between(&destination, 1, 1)?;
+        let group_source = self.between(&source, 0xff << 120, u128::MAX)?;
+        for (why, region) in [
+            (Refusal::Source, loopback),
+            (Refusal::Destination, to_loopback),
+            (Refusal::Source, group_source),
+        ] {
+            let wrong = self.take(&mut rest, &region)?;
+            routed.refused.push((why, wrong));
+        }
+        let flow = self.flow(way, true, false)?;
+        let found = routing::route(&self.universe.diagrams, way.network, &flow, &rest.0)?;
+        let no_source = self.between(&source, 0, 0)?;
+        let link_local = has_prefix(&self.universe.diagrams, &source, (0xfe80 << 112, 10))?;
+        for (outcome, region) in found {
+            match outcome {
+                Ok(Found { kind: RouteType::Multicast, .. }) => {
+                    let d = &self.universe.diagrams;
+                    routed.host = d.or(&routed.host, &d.and(&region, &joined)?)?;
+                    routed.refused.push((Refusal::NotMember, d.minus(&region, &joined)?));
+                }
+                Ok(Found { kind: RouteType::Local | RouteType::Anycast, .. }) => {
+                    routed.host = self.universe.diagrams.or(&routed.host, &region)?;
+                }
+                Ok(Found { hops, .. }) => {
+                    let stays = self.universe.diagrams.minus(&region, &forwards)?;
+                    routed.refused.push((Refusal::NotForwarding, stays));
+                    let on = self.universe.diagrams.and(&region, &forwards)?;
+                    for mut out in self.share(&hops, true, on)? {
+                        let mut others = self.universe.diagrams.all();
+                        if let Some(device) = way.device(out.hop.link) {
+                            let same = self.arriving_on(device)?;
+                            others = self.universe.diagrams.not(&same);
+                        }
+                        let d = &self.universe.diagrams;
+                        let wrong = d.and(&d.or(&no_source, &link_local)?, &others)?;
+                        let wrong = d.and(&out.region, &wrong)?;
+                        out.region = d.minus(&out.region, &wrong)?;
+                        routed.refused.push((Refusal::Scope, wrong));
+                        routed.ways.push(out);
+                    }
+                }
+                Err(why) => routed.refused.push((why.into(), region)),
+            }
+        }
+        Ok(routed)
+    }
+
+    /// IPv6 groups that a link is a member of.
+    fn groups6(&self, link: &penstock_net::Link) -> BTreeSet<u128> {
+        const SOLICITED: u128 = 0xff02 << 112 | 0x1_ff00_0000;
+        let fixed = [0xff01u128, 0xff02, 0xff05]
+            .iter()
+            .flat_map(|scope| [1, 2, 0x6a].map(|number| scope << 112 | number));
+        let own = link.addresses6.iter().map(|a| SOLICITED | a.local & 0xff_ffff);
+        let all = fixed.chain(own).chain([SOLICITED]);
+        all.filter(|group| link.joined6(*group)).collect()
+    }
+
+    /// What routing does with packets of the host.
+    pub(super) fn route_own(&mut self, way: &Way<'_>, live: &Region) -> Result<Routed, Failure> {
+        let routed = self.own(way, live);
+        self.limit(routed)
+    }
+
+    /// `ip_route_output_key_hash_rcu()`, `ip6_route_output_flags()`: without a device that the
+    /// sender asks for.
+    fn own(&mut self, way: &Way<'_>, live: &Region) -> Decided<Routed> {
+        let host = self.universe.diagrams.none();
+        let mut routed = Routed { refused: Vec::new(), host, ways: Vec::new() };
+        let itself = vec![Hop { link: LOOPBACK, gateway: None }];
+        for v6 in [false, true] {
+            let version = self.version(v6)?;
+            let [_, destination] = self.addresses(v6)?;
+            let mut rest = Rest(self.universe.diagrams.and(live, &version)?);
+            if !v6 {
+                let zero = self.between(&destination, 0, 0)?;
+                let zero = self.take(&mut rest, &zero)?;
+                routed.ways.extend(self.share(&itself, v6, zero)?);
+            }
+            let flow = self.flow(way, v6, true)?;
+            let found = routing::route(&self.universe.diagrams, way.network, &flow, &rest.0)?;
+            for (outcome, region) in found {
+                match outcome {
+                    Ok(Found { kind: RouteType::Local | RouteType::Anycast, .. }) => {
+                        routed.ways.extend(self.share(&itself, v6, region)?);
+                    }
+                    Ok(Found { hops, .. }) => routed.ways.extend(self.share(&hops, v6, region)?),
+                    Err(why) => routed.refused.push((why.into(), region)),
+                }
+            }
+        }
+        Ok(routed)
+    }
+
+    /// Packets by the way out that they take of several.
+    fn share(&mut self, hops: &[Hop], v6: bool, region: Region) -> Decided<Vec<Out>> {
+        if let [only] = hops {
+            return Ok(vec![Out { hop: only.clone(), v6, region }]);
+        }
+        let named: Vec<u8> = hops.iter().flat_map(hop_name).collect();
+        let input = self.universe.choice(What::Hop, &value(&named));
+        let number = self.universe.bits(Field::Input(input))?;
+        let mut all = Vec::new();
+        for (at, hop) in (0u8..).zip(hops) {
+            let d = &self.universe.diagrams;
+            let chosen = bits::equal(d, &number, &[at], &[0xff])?;
+            all.push(Out { hop: hop.clone(), v6, region: d.and(&region, &chosen)? });
+        }
+        Ok(all)
+    }
+
+    /// Says of packets that they leave by their devices; which do, by the index that rules know.
+    pub(super) fn leave_by(
+        &mut self,
+        way: &Way<'_>,
+        ways: &[Out],
+    ) -> Result<Vec<(u32, Region)>, Failure> {
+        let mut by_link: Vec<(u32, Vec<Region>)> = Vec::new();
+        for Out { hop, region, .. } in ways {
+            match by_link.iter_mut().find(|(link, _)| *link == hop.link) {
+                Some((_, regions)) => regions.push(region.clone()),
+                None => by_link.push((hop.link, vec![region.clone()])),
+            }
+        }
+        let mut all = Vec::new();
+        for (link, regions) in by_link {
+            let region = self.limit(self.universe.diagrams.union(&regions))?;
+            let Some(device) = way.device(link).filter(|_| !region.is_none()) else { continue };
+            let said = self.say_way_out(device, &region);
+            self.limit(said)?;
+            all.push((device.index, region));
+        }
+        let is_out = |field: &Field| crate::asked::of_way_out(*field);
+        let out = self.machine.writes.iter().filter(|(field, _)| is_out(field));
+        self.passed.out = out.map(|(field, bits)| (*field, bits.clone())).collect();
+        Ok(all)
+    }
+
+    /// Packets of a region have no way out yet, or this one.
+    fn say_way_out(&mut self, device: &Device, region: &Region) -> Decided<()> {
+        let Device { index, interface, .. } = device;
+        for (field, bytes) in [
+            (Field::Meta(MetaKey::Oif), &index.to_be_bytes()[..]),
+            (Field::Meta(MetaKey::OifName), &interface.name),
+            (Field::Meta(MetaKey::OifKind), &interface.kind),
+            (Field::Meta(MetaKey::OifType), &interface.arphrd.to_be_bytes()),
+            (Field::Meta(MetaKey::OifGroup), &interface.group.to_be_bytes()),
+        ] {
+            self.machine.write(self.universe, region, field, &value(bytes))?;
+        }
+        let has = Field::HasMeta(MetaKey::Oif);
+        self.machine.write(self.universe, region, has, &[Bit::Known(true)])
+    }
+
+    /// Says that no packet has a way out yet.
+    pub(super) fn no_way_out(&mut self) {
+        use MetaKey::{Oif, OifGroup, OifKind, OifName, OifType};
+        for field in [Oif, OifName, OifKind, OifType, OifGroup]
+            .map(Field::Meta)
+            .into_iter()
+            .chain([Field::HasMeta(Oif)])
+        {
+            self.machine.writes.insert(field, vec![Bit::ZERO; field.width() as usize]);
+        }
+    }
+
+    /// On the way out `meta iiftype` is about the device that packets leave by.
+    pub(super) fn kinds_of_way_out(&mut self, region: &Region) -> Decided<()> {
+        let field = Field::Meta(MetaKey::IifType);
+        if !self.universe.has(field) {
+            return Ok(());
+        }
+        let out = self.machine.field(self.universe, Field::Meta(MetaKey::OifType))?;
+        self.machine.write(self.universe, region, field, &out)
+    }
+
+    /// The address that packets get which are masqueraded, and which packets get it
+    /// (`inet_select_addr()`, `ipv6_dev_get_saddr()`).
+    pub(super) fn masquerade_addresses(
+        &mut self,
+        way: &Way<'_>,
+        v6: bool,
+    ) -> Decided<Vec<(Option<IpAddr>, Region)>> {
+        let net = way.network;
+        let [_, destination] = self.addresses(v6)?;
+        let mut all: HashMap<Option<IpAddr>, Vec<Region>> = HashMap::new();
+        let out: Vec<Out> = self.ways.iter().filter(|out| out.v6 == v6).cloned().collect();
+        let mut starts = BTreeSet::from([0]);
+        let prefixes = match v6 {
+            false => net
+                .links()
+                .iter()
+                .flat_map(|l| &l.addresses4)
+                .map(|a| (u128::from(a.peer), a.len))
+                .collect(),
+            true => sources6(net),
+        };
+        let bits: u32 = if v6 { 128 } else { 32 };
+        let last = if v6 { u128::MAX } else { u32::MAX.into() };
+        for (address, len) in prefixes {
+            let size = 1u128.checked_shl(bits - u32::from(len)).unwrap_or(0);
+            let from = if size == 0 { 0 } else { address & !(size - 1) };
+            starts.insert(from);
+            starts.extend(from.checked_add(size).filter(|next| *next <= last && size != 0));
+        }
+        for Out { hop, region, .. } in &out {
+            let says = |to: u128| -> Option<IpAddr> {
+                match v6 {
+                    false => {
+                        let source =
+                            net.source4(hop.link, to as u32, penstock_net::Scope::UNIVERSE);
+                        (source != 0).then(|| std::net::Ipv4Addr::from(source).into())
+                    }
+                    true => net
+                        .source6(hop.link, to)
+                        .map(|source| std::net::Ipv6Addr::from(source).into()),
+                }
+            };
+            if let (false, Some(IpAddr::V4(gateway))) = (v6, hop.gateway) {
+                all.entry(says(u32::from(gateway).into())).or_default().push(region.clone());
+                continue;
+            }
+            for (address, ranges) in ranges(&starts, last, says) {
+                let d = &self.universe.diagrams;
+                let to = within(d, &destination, &ranges)?;
+                all.entry(address).or_default().push(d.and(region, &to)?);
+            }
+        }
+        let mut found: Vec<_> = all.into_iter().collect();
+        found.sort_by_key(|(address, _)| *address);
+        let d = &self.universe.diagrams;
+        found.into_iter().map(|(address, regions)| Ok((address, d.union(&regions)?))).collect()
+    }
+
+    /// The address of the device of arrival that redirected packets get, and which packets get it
+    /// (`nf_nat_redirect_ipv4()`, `nf_nat_redirect_ipv6()`).
+    pub(super) fn redirect_addresses(
+        &mut self,
+        way: &Way<'_>,
+        v6: bool,
+        own: bool,
+    ) -> Decided<Vec<(Option<IpAddr>, Region)>> {
+        if own {
+            let loopback: IpAddr = match v6 {
+                false => std::net::Ipv4Addr::LOCALHOST.into(),
+                true => std::net::Ipv6Addr::LOCALHOST.into(),
+            };
+            return Ok(vec![(Some(loopback), self.universe.diagrams.all())]);
+        }
+        let [_, destination] = self.addresses(v6)?;
+        let mut all = Vec::new();
+        for device in way.arrivals() {
+            let Some(link) = way.network.link(device.link) else { continue };
+            let here = self.arriving_on(device)?;
+            if !v6 {
+                let first = link.addresses4.first().map(|a| a.local).filter(|a| *a != 0);
+                all.push((first.map(|a| std::net::Ipv4Addr::from(a).into()), here));
+                continue;
+            }
+            // Link-local destinations take link-local addresses, others any, the widest first.
+            let starts = BTreeSet::from([0, 0xfe80 << 112, 0xfec0 << 112]);
+            let says = |to: u128| {
+                let near = is_link_local(to);
+                let usable = link.addresses6.iter().filter(|a| !near || is_link_local(a.local));
+                let best = usable.rev().min_by_key(|a| is_link_local(a.local));
+                best.map(|a| IpAddr::from(std::net::Ipv6Addr::from(a.local)))
+            };
+            for (address, ranges) in ranges(&starts, u128::MAX, says) {
+                let d = &self.universe.diagrams;
+                let to = within(d, &destination, &ranges)?;
+                all.push((address, d.and(&here, &to)?));
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// A way out as bytes that no other one of the network has.
+pub(crate) fn hop_name(hop: &Hop) -> Vec<u8> {
+    let mut name = hop.link.to_be_bytes().to_vec();
+    match hop.gateway {
+        None => name.extend([0; 17]),
+        Some(IpAddr::V4(address)) => {
+            name.push(4);
+            name.extend(address.octets());
+            name.extend([0; 12]);
+        }
+        Some(IpAddr::V6(address)) => {
+            name.push(6);
+            name.extend(address.octets());
+        }
+    }
+    name
+}
+
+/// Prefixes at which the choice among the IPv6 addresses of a host may change: each address shares
+/// more or fewer bits with the destination, and labels (`net/ipv6/addrlabel.c`) have prefixes.
+fn sources6(net: &penstock_net::Network) -> Vec<(u128, u8)> {
+    let mut all: Vec<(u128, u8)> = vec![
+        (1, 128),
+        (0xffff << 32, 96),
+        (0, 96),
+        (0x2001_0010 << 96, 28),
+        (0x2001_0000 << 96, 32),
+        (0x2002 << 112, 16),
+        (0x3ffe << 112, 16),
+        (0xfec0 << 112, 10),
+        (0xfe80 << 112, 10),
+        (0xfc00 << 112, 7),
+    ];
+    all.extend((0..=0xfu128).map(|scope| ((0xff00 | scope) << 112, 16)));
+    for address in net.links().iter().flat_map(|link| &link.addresses6) {
+        all.extend((1..=128).map(|len| (address.local, len)));
+    }
+    all
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The way of packets through a network: its devices, and the base chains at each hook.
+
+use penstock_net::{LOOPBACK, Network};
+use penstock_program::env::Interface;
+use penstock_program::{Family, Hook};
+
+use crate::place::Place;
+use crate::program::Base;
+
+/// Where packets come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Start {
+    /// They arrive on a device.
+    Arrival,
+    /// The host sends them.
+    Host,
+}
+
+impl Start {
+    /// Where packets are looked at first: what is asked of them is asked there.
+    pub fn place(self) -> Place {
+        let hook = match self {
+            Start::Arrival => Hook::Prerouting,
+            Start::Host => Hook::Output,
+        };
+        Place { family: Family::Inet, hook }
+    }
+}
+
+/// A device of the network.
+#[derive(Clone, Debug)]
+pub struct Device {
+    /// The index by which rules know it.
+    pub index: u32,
+    /// Its index in the network.
+    pub link: u32,
+    /// What rules ask about it.
+    pub interface: Interface,
+}
+
+/// Base chains that packets pass together, in the order of their priority.
+#[derive(Clone, Debug)]
+pub struct Passage {
+    /// The hook.
+    pub hook: Hook,
+    /// The device that they are bound to, as rules know it, at ingress and egress.
+    pub device: Option<u32>,
+    /// The chains; not empty.
+    pub bases: Vec<Base>,
+}
+
+/// The way of packets through a network.
+#[derive(Clone)]
+pub struct Way<'a> {
+    /// Routes, addresses and devices.
+    pub network: &'a Network,
+    /// The devices of it.
+    pub devices: Vec<Device>,
+    /// The chains at all hooks.
+    pub passages: Vec<Passage>,
+    /// Where the packets come from.
+    pub start: Start,
+}
+
+impl Way<'_> {
+    /// Devices on which packets arrive from others: those that are up, and are no ports of bridges,
+    /// whose packets arrive on the bridge.
+    pub(crate) fn arrivals(&self) -> impl Iterator<Item = &Device> {
+        self.devices.iter().filter(|device| {
+            device.link != LOOPBACK
+                && self.network.link(device.link).is_some_and(|link| link.up && link.port.is_none())
+        })
+    }
+
+    /// The device of a link.
+    pub(crate) fn device(&self, link: u32) -> Option<&Device> {
+        self.devices.iter().find(|device| device.link == link)
+    }
+
+    /// The chains at a hook.
+    pub(crate) fn passage(&self, hook: Hook) -> Option<&Passage> {
+        self.passages.iter().find(|passage| passage.hook == hook)
+    }
+
+    /// The chains at a hook of devices, by device.
+    pub(crate) fn of_devices(&self, hook: Hook) -> impl Iterator<Item = (u32, &Passage)> {
+        let here = self.passages.iter().filter(move |passage| passage.hook == hook);
+        here.filter_map(|passage| Some((passage.device?, passage)))
+    }
+
+    /// Whether rules may translate connections.
+    pub(crate) fn translates(&self) -> bool {
+        let mut bases = self.passages.iter().flat_map(|passage| &passage.bases);
+        bases.any(|base| base.kind == penstock_program::ChainType::Nat)
+    }
+}
+
+/// Addresses of hosts mean what they say, but for these.
+pub(crate) mod addresses {
+    /// Whether an IPv6 address means something on one link only (`rt6_need_strict()`).
+    pub fn needs_device(address: u128) -> bool {
+        address >> 120 == 0xff || is_link_local(address) || address == 1
+    }
+
+    /// Whether an IPv6 address is that of a link.
+    pub fn is_link_local(address: u128) -> bool {
+        address >> 118 == 0x3fa
+    }
+
+    /// First IPv6 addresses of the ranges that [`needs_device`] tells apart.
+    pub const KINDS6: [u128; 6] = [0, 1, 2, 0xfe80 << 112, 0xfec0 << 112, 0xff00 << 112];
+}
