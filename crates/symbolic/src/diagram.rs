@@ -314,6 +314,12 @@ impl Diagrams {
         })
     }
 
+    /// A region that has the packets of one that are in another, and of those that are not in it
+    /// some: so that it is easier to work with.
+    pub fn among(&self, a: &Region, care: &Region) -> Decided<Region> {
+        self.made(|work| work.among(a.edge, care.edge))
+    }
+
     /// A packet of a region, with zeros where it has the choice; `None` if it has no packet.
     pub fn packet_of(&self, a: &Region) -> Option<Vec<bool>> {
         self.packet_like(a, &vec![false; self.variables as usize])
@@ -452,6 +458,8 @@ mod tests {
             assert_eq!(region.is_none(), table == 0);
             assert_eq!(region.is_all(), table == Table::MAX);
             assert_eq!(diagrams.meet(&a, &b).unwrap(), ta & tb != 0);
+            let among = diagrams.among(&a, &b).unwrap();
+            assert_eq!(table_of(&among) & tb, ta & tb);
             assert_eq!(diagrams.within_other(&a, &b).unwrap(), ta & !tb == 0);
             let share = f64::from(table.count_ones()) / f64::from(1 << VARIABLES);
             assert_eq!(diagrams.share(&region), share);

@@ -86,6 +86,7 @@ pub use progress::{PROGRESS, Progress};
 pub use prove::{Claim, Claimed, Outcome, Proof, Proofs, prove};
 pub use review::{ElementUse, Review, Use, review};
 pub use universe::Universe;
+pub use walk::look_at;
 pub use walk::{
     Decision, Evaluated, Failure, Matches, Notes, Noting, evaluate, evaluate_noting, matching,
     may_match,

@@ -13,6 +13,7 @@ use crate::universe::Universe;
 ///
 /// There is one for all packets: each bit is a function of the packet as it came, so that packets
 /// that went different ways are in it side by side.
+#[derive(Clone)]
 pub struct Machine {
     registers: Vec<Bit>,
     /// Values of fields that are not those the packet came with, most significant bit first.

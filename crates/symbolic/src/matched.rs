@@ -2,6 +2,8 @@
 
 //! What a ruleset does with the packets that matches are about: for claims and questions.
 
+use std::collections::HashMap;
+
 use penstock_program::image::{ChainIndex, RuleIndex};
 use penstock_program::op::Op;
 
@@ -11,7 +13,7 @@ use crate::field::Field;
 use crate::place::Place;
 use crate::program::{Program, before_tracking, is_look};
 use crate::universe::Universe;
-use crate::walk::{Evaluated, Failure, Passed, evaluate, look_at, matching_with};
+use crate::walk::{Evaluated, Failure, Passed, evaluate, look_at, matching_with, way_out};
 
 /// Packets that matches are about, and what becomes of them.
 pub(crate) struct Matched {
@@ -74,19 +76,33 @@ pub(crate) fn matched(
         && program.bases.first().is_some_and(|base| before_tracking(place.hook, base.priority));
     let regions = |universe: &mut Universe, passed: &Passed| {
         let mut regions = Vec::new();
+        let mut out = HashMap::new();
+        let fields = matches.iter().flat_map(|(one, _)| asked(place, one));
+        if let Some(way) = &program.way
+            && fields.into_iter().any(of_way_out)
+        {
+            out = way_out(universe, way, &passed.routed).map_err(limit)?;
+        }
         for (number, (one, seen)) in matches.iter().enumerate() {
-            let values = match seen {
-                Seen::Coming => &passed.out,
-                Seen::Leaving => &passed.left,
+            let failed = |failure| Unanswered::Match(number, failure);
+            let Some(rule) = first_rule(one) else {
+                regions.push(universe.diagrams.all());
+                continue;
             };
-            let region = match first_rule(one) {
-                None => Ok(universe.diagrams.all()),
-                Some(rule) => match not_a_match(one, rule) {
-                    Some(reason) => Err(Failure::NoMeaning { rule, reason }),
-                    None => matching_with(universe, one, rule, early, values.clone()),
-                },
+            if let Some(reason) = not_a_match(one, rule) {
+                return Err(failed(Failure::NoMeaning { rule, reason }));
+            }
+            let mut region = universe.diagrams.none();
+            let parts = match seen {
+                Seen::Coming => vec![(universe.diagrams.all(), out.clone())],
+                Seen::Leaving => passed.left.clone(),
             };
-            regions.push(region.map_err(|failure| Unanswered::Match(number, failure))?);
+            for (part, values) in parts {
+                let of_it = matching_with(universe, one, rule, early, values).map_err(failed)?;
+                let of_it = universe.diagrams.and(&part, &of_it).map_err(limit)?;
+                region = universe.diagrams.or(&region, &of_it).map_err(limit)?;
+            }
+            regions.push(region);
         }
         Ok(regions)
     };

@@ -35,9 +35,11 @@ use crate::program::{
 };
 use crate::progress::PROGRESS;
 use crate::universe::Universe;
-pub(crate) use journey::{filters, look_at};
+pub(crate) use journey::filters;
+pub use journey::look_at;
 use routed::Out;
-pub(crate) use routed::hop_name;
+pub(crate) use routed::{hop_name, way_out};
+use translation::Moved;
 pub(crate) use translation::{Side, reversals};
 
 /// Packets of which the same rule has decided.
@@ -68,10 +70,8 @@ pub struct Evaluated {
 pub(crate) struct Passed {
     /// Where packets are led that routing has a way for: the host, or a device.
     pub routed: Vec<(End, Region)>,
-    /// Values of fields of the device on the way out.
-    pub out: HashMap<Field, Vec<Bit>>,
-    /// Values of all fields of the packets that leave.
-    pub left: HashMap<Field, Vec<Bit>>,
+    /// Values of fields of packets that leave, part by part.
+    pub left: Vec<(Region, HashMap<Field, Vec<Bit>>)>,
 }
 
 /// What was noted on the way.
@@ -292,6 +292,10 @@ struct Walk<'a, 'p> {
     untranslated: Option<Side>,
     /// Packets that are to be routed again, where that can be.
     turned: Option<Region>,
+    /// Addresses that packets were given at this hook.
+    moved: Vec<Moved>,
+    /// What was done to packets, and to which; the last one counts.
+    told: Vec<(Region, HashMap<Field, Vec<Bit>>)>,
     /// Ways out of packets that are on their way out.
     ways: Vec<Out>,
     passed: Passed,
@@ -313,6 +317,8 @@ impl<'a, 'p> Walk<'a, 'p> {
             done: (0, all),
             untranslated: None,
             turned: None,
+            moved: Vec::new(),
+            told: Vec::new(),
             ways: Vec::new(),
             passed: Passed::default(),
         }

@@ -16,6 +16,7 @@ pub(super) enum Operation {
     Whatever,
     /// Whether two have nothing in common: all or none.
     Apart,
+    Among,
 }
 
 /// An operation and its operands.

@@ -133,6 +133,38 @@ impl Work {
         })
     }
 
+    /// A function that is the first one where the second holds, and anything elsewhere: one of few
+    /// nodes (O. Coudert, J. C. Madre, "A unified framework for the formal verification of
+    /// sequential circuits", 1990).
+    pub(super) fn among(&mut self, a: Edge, care: Edge) -> Result<Edge, Stop> {
+        if a.is_constant() || care.is_constant() {
+            return Ok(a);
+        }
+        if a == care {
+            return Ok(Edge::ALL);
+        }
+        if a == care.complement() {
+            return Ok(Edge::NONE);
+        }
+        self.memoized(Asked::new(Operation::Among, [a, care, Edge::ALL]), |work| {
+            let level = work.nodes.level(a);
+            let (c0, c1) = work.nodes.at(care, level.min(work.nodes.level(care)));
+            if work.nodes.level(care) < level {
+                let either = work.or(c0, c1)?;
+                return work.among(a, either);
+            }
+            let (low, high) = work.nodes.at(a, level);
+            match (c0, c1) {
+                (Edge::NONE, _) => work.among(high, c1),
+                (_, Edge::NONE) => work.among(low, c0),
+                _ => {
+                    let (low, high) = (work.among(low, c0)?, work.among(high, c1)?);
+                    work.nodes.make(level, low, high)
+                }
+            }
+        })
+    }
+
     /// Whether two functions have nothing in common. Makes no node.
     pub(super) fn are_apart(&mut self, a: Edge, b: Edge) -> Result<bool, Stop> {
         let (a, b) = if a <= b { (a, b) } else { (b, a) };

@@ -46,6 +46,7 @@ impl Run<'_, '_> {
                 let device = self.arrival(way).ok_or(refused(Refusal::Absent))?.clone();
                 (self.packet.meta.iif, self.packet.meta.oif) = (device.index, 0);
                 self.bound(way, Hook::Ingress, &device, decider)?;
+                self.checked6(way, &device).map_err(refused)?;
                 self.pass(way, Hook::Prerouting, decider)?;
                 match self.arrived(way, &device).map_err(refused)? {
                     Led::Host => {
@@ -277,22 +278,29 @@ impl Run<'_, '_> {
         }
     }
 
+    /// `ip6_rcv_core()`.
+    fn checked6(&self, way: &Way<'_>, device: &Device) -> Result<(), Refusal> {
+        let Some(header) = ipv6::Header::new(self.packet.network()).filter(|_| self.is_v6()) else {
+            return Ok(());
+        };
+        let (saddr, daddr) = (u128::from(header.src()), u128::from(header.dst()));
+        if way.network.link(device.link).is_none_or(|link| link.mtu6().is_none()) {
+            return Err(Refusal::NotForwarding);
+        }
+        let is_group = |address: u128| address >> 120 == 0xff;
+        if saddr == 1 || daddr != 1 && is_group(saddr) {
+            return Err(Refusal::Source);
+        }
+        if daddr == 1 || is_group(daddr) && daddr >> 112 & 0xf < 2 {
+            return Err(Refusal::Destination);
+        }
+        Ok(())
+    }
+
     /// `ip6_route_input()`, `ip6_forward()`.
     fn arrived6(&self, net: &Network, link: &Link) -> Result<Led, Refusal> {
         let header = ipv6::Header::new(self.packet.network()).ok_or(Refusal::Source)?;
         let (saddr, daddr) = (u128::from(header.src()), u128::from(header.dst()));
-        if link.mtu6().is_none() {
-            return Err(Refusal::NotForwarding);
-        }
-        if saddr == 1 {
-            return Err(Refusal::Source);
-        }
-        if daddr == 1 {
-            return Err(Refusal::Destination);
-        }
-        if saddr >> 120 == 0xff {
-            return Err(Refusal::Source);
-        }
         let flow = Flow6 {
             daddr,
             saddr: Some(saddr),

@@ -6,21 +6,28 @@
 //! There is one machine for the whole way: what a chain writes, a translation or routing changes,
 //! later chains and routing see. All of it is a function of the packet as it came.
 
+use std::collections::HashMap;
+
 use penstock_packet::PacketType;
 use penstock_program::Hook;
-use penstock_program::expr::MetaKey;
+use penstock_program::expr::{CtKey, MetaKey};
 use penstock_program::image::{ChainIndex, RuleIndex};
 use penstock_program::op::Op;
 
-use super::translation::Side;
+use super::routed::Out;
+use super::translation::{Moved, Side};
 use super::{Failure, Walk};
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
 use crate::fate::{End, Refusal};
 use crate::field::{Base, Done, Field, state};
+use crate::machine::Machine;
 use crate::program::{Program, reachable, written_fields};
 use crate::universe::Universe;
 use crate::way::{Passage, Start, Way};
+
+/// `IPS_SRC_NAT`, `IPS_DST_NAT`, `IPS_SEQ_ADJUST` and that both have been decided.
+const TRANSLATED: u32 = 0x1f0;
 
 /// Packets on their way, and what last decided that they go on.
 pub(super) struct Piece {
@@ -50,7 +57,7 @@ fn looks_at_hops(program: &Program<'_>, at: u16) -> bool {
 ///
 /// # Errors
 /// A limit.
-pub(crate) fn look_at(universe: &mut Universe, programs: &[&Program<'_>]) -> Decided<()> {
+pub fn look_at(universe: &mut Universe, programs: &[&Program<'_>]) -> Decided<()> {
     let mut all = Vec::new();
     for program in programs {
         let Some(way) = &program.way else { continue };
@@ -85,7 +92,8 @@ impl Walk<'_, '_> {
             Start::Arrival => self.arrive(way, live)?,
             Start::Host => self.send(way, live)?,
         }
-        self.forget_the_way();
+        let told = self.all_told();
+        self.machine.writes = self.limit(told)?;
         Ok(())
     }
 
@@ -122,6 +130,14 @@ impl Walk<'_, '_> {
         let d = &self.universe.diagrams;
         let new = bits::equal(d, &states, &[state::NEW], &[0xff])?;
         region = d.minus(&region, &d.minus(&new, &first)?)?;
+        // No first packet is translated yet.
+        let status = Field::Ct(CtKey::Status, None);
+        if self.universe.has(status) || way.translates() {
+            let status = self.universe.bits(status)?;
+            let d = &self.universe.diagrams;
+            let none = bits::equal(d, &status, &[0; 4], &TRANSLATED.to_be_bytes())?;
+            region = d.minus(&region, &d.minus(&first, &none)?)?;
+        }
         if way.start == Start::Host {
             let own = self.own_source(way)?;
             region = self.universe.diagrams.and(&region, &own)?;
@@ -155,29 +171,126 @@ impl Walk<'_, '_> {
             let on_it = self.limit(on_it)?;
             live = self.pass_some(passage, live, &on_it)?;
         }
-        let live = self.pass(way, Hook::Prerouting, live)?;
         let all = self.union(&live)?;
+        let refused = self.refused6(way, &all);
+        for (why, region) in self.limit(refused)? {
+            self.end_some(&live, &region, End::Refused(why))?;
+            live = self.without(live, &region)?;
+        }
+        let live = self.pass(way, Hook::Prerouting, live)?;
+        self.each_branch(live, &mut |walk, live| walk.arrived(way, live))
+    }
+
+    /// Routing of packets that arrive, and what comes after it.
+    fn arrived(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Result<(), Failure> {
+        let all = self.union(&live)?;
+        if all.is_none() {
+            return Ok(());
+        }
         let routed = self.route_arrivals(way, &all)?;
         for (refusal, region) in &routed.refused {
             self.end_some(&live, region, End::Refused(*refusal))?;
         }
+        // What is translated at `input` is no matter of those that are forwarded.
+        let machine = self.machine.clone();
         let host = self.only(&live, &routed.host)?;
         self.note_routed(End::Host, &routed.host)?;
         let host = self.pass(way, Hook::Input, host)?;
         self.end_all(host, End::Host);
-        let by_device = self.leave_by(way, &routed.ways)?;
-        for (index, region) in &by_device {
-            self.note_routed(End::Leaves(*index), region)?;
-        }
-        let regions: Vec<Region> = by_device.iter().map(|(_, region)| region.clone()).collect();
-        let on = self.limit(self.universe.diagrams.union(&regions))?;
+        self.tell(&routed.host);
+        self.machine = machine;
+        let by_device = self.leave_by(way, &routed.ways, &all)?;
+        let on = self.on_their_way(&by_device)?;
         let (on, ended) = self.hop(on)?;
         for (refusal, region) in ended {
             self.end_some(&live, &region, End::Refused(refusal))?;
         }
         let on = self.only(&live, &on)?;
+        let all = self.union(&on)?;
         let on = self.pass(way, Hook::Forward, on)?;
+        self.tell(&all);
         self.leave(way, on, &by_device, &routed.ways)
+    }
+
+    /// Notes where packets are to leave; all of them.
+    fn on_their_way(&mut self, by_device: &[(u32, Region)]) -> Result<Region, Failure> {
+        for (index, region) in by_device {
+            self.note_routed(End::Leaves(*index), region)?;
+        }
+        let regions: Vec<Region> = by_device.iter().map(|(_, region)| region.clone()).collect();
+        self.limit(self.universe.diagrams.union(&regions))
+    }
+
+    /// Follows packets by the address that they were given at a hook, each with a machine of its
+    /// own: for packets of one address rules and routes are quickly looked up, for those of all
+    /// together each bit would be a choice among addresses.
+    fn each_branch(
+        &mut self,
+        live: Vec<Piece>,
+        follow: &mut dyn FnMut(&mut Self, Vec<Piece>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let addresses = (8..40).map(|at| Field::Header { base: Base::Network, at });
+        let written = written_fields(self.program);
+        let moved = std::mem::take(&mut self.moved);
+        let every = self.universe.diagrams.all();
+        self.tell(&every);
+        if moved.is_empty() || addresses.clone().any(|field| written.contains(&field)) {
+            return follow(self, live);
+        }
+        let mut plain = self.machine.clone();
+        for field in addresses {
+            plain.writes.remove(&field);
+        }
+        let mut rest = self.union(&live)?;
+        for Moved { fields, region, value } in moved {
+            let here = self.limit(self.universe.diagrams.and(&rest, &region))?;
+            if here.is_none() {
+                continue;
+            }
+            rest = self.limit(self.universe.diagrams.minus(&rest, &here))?;
+            self.machine = plain.clone();
+            for (field, byte) in fields.into_iter().zip(value.chunks(8)) {
+                self.machine.writes.insert(field, byte.to_vec());
+            }
+            let live = self.only(&live, &here)?;
+            follow(self, live)?;
+        }
+        self.machine = plain;
+        let live = self.only(&live, &rest)?;
+        follow(self, live)
+    }
+
+    /// Keeps what was done to packets of a region until now.
+    fn tell(&mut self, region: &Region) {
+        if !region.is_none() {
+            self.told.push((region.clone(), self.machine.writes.clone()));
+        }
+    }
+
+    /// What was done to all packets.
+    fn all_told(&mut self) -> Decided<HashMap<Field, Vec<Bit>>> {
+        let written = written_fields(self.program);
+        let is_told = |field: &Field| match field {
+            // They are about one hook.
+            Field::Done(
+                Done::Nat
+                | Done::NatFlags
+                | Done::NatAddress
+                | Done::NatLastAddress
+                | Done::NatPort
+                | Done::NatLastPort
+                | Done::NatBasePort,
+            ) => false,
+            Field::Done(_) => true,
+            field => written.contains(field),
+        };
+        let mut all = Machine::new();
+        for (region, writes) in std::mem::take(&mut self.told) {
+            for (field, bits) in writes.iter().filter(|(field, _)| is_told(field)) {
+                all.write(self.universe, &region, *field, bits)?;
+            }
+        }
+        Ok(all.writes)
     }
 
     /// What a packet finds that the host sends.
@@ -188,36 +301,47 @@ impl Walk<'_, '_> {
         for (refusal, region) in &routed.refused {
             self.end_some(&live, region, End::Refused(*refusal))?;
         }
-        let by_device = self.leave_by(way, &routed.ways)?;
-        let regions: Vec<Region> = by_device.iter().map(|(_, region)| region.clone()).collect();
-        let on = self.limit(self.universe.diagrams.union(&regions))?;
-        for (index, region) in &by_device {
-            self.note_routed(End::Leaves(*index), region)?;
-        }
+        let by_device = self.leave_by(way, &routed.ways, &all)?;
+        let on = self.on_their_way(&by_device)?;
         let on = self.only(&live, &on)?;
         self.turned = Some(self.universe.diagrams.none());
-        let mut on = self.pass(way, Hook::Output, on)?;
-        let (mut ways, mut by_device) = (routed.ways, by_device);
-        // A chain of type route, or a translation, may lead packets elsewhere.
-        if let Some(turned) = self.turned.take().filter(|turned| !turned.is_none()) {
-            let all = self.union(&on)?;
-            let turned = self.limit(self.universe.diagrams.and(&all, &turned))?;
-            let again = self.route_own(way, &turned)?;
-            for (refusal, region) in &again.refused {
-                self.end_some(&on, region, End::Refused(*refusal))?;
-                on = self.without(on, region)?;
-            }
-            let elsewhere = self.leave_by(way, &again.ways)?;
-            for (_, region) in &mut by_device {
-                *region = self.limit(self.universe.diagrams.minus(region, &turned))?;
-            }
-            for one in &mut ways {
-                one.region = self.limit(self.universe.diagrams.minus(&one.region, &turned))?;
-            }
-            by_device.extend(elsewhere);
-            ways.extend(again.ways);
+        let on = self.pass(way, Hook::Output, on)?;
+        let turned = self.turned.take().unwrap_or_else(|| self.universe.diagrams.none());
+        self.each_branch(on, &mut |walk, live| {
+            walk.sent(way, live, &turned, &by_device, &routed.ways)
+        })
+    }
+
+    /// What comes after `output`. Chains of type route and translation may lead packets elsewhere.
+    fn sent(
+        &mut self,
+        way: &Way<'_>,
+        live: Vec<Piece>,
+        turned: &Region,
+        by_device: &[(u32, Region)],
+        ways: &[Out],
+    ) -> Result<(), Failure> {
+        let all = self.union(&live)?;
+        let turned = self.limit(self.universe.diagrams.and(&all, turned))?;
+        if turned.is_none() {
+            return self.leave(way, live, by_device, ways);
         }
-        self.leave(way, on, &by_device, &ways)
+        let again = self.route_own(way, &turned)?;
+        let mut live = live;
+        for (refusal, region) in &again.refused {
+            self.end_some(&live, region, End::Refused(*refusal))?;
+            live = self.without(live, region)?;
+        }
+        let (mut by_device, mut ways) = (by_device.to_vec(), ways.to_vec());
+        for (_, region) in &mut by_device {
+            *region = self.limit(self.universe.diagrams.minus(region, &turned))?;
+        }
+        for one in &mut ways {
+            one.region = self.limit(self.universe.diagrams.minus(&one.region, &turned))?;
+        }
+        by_device.extend(self.leave_by(way, &again.ways, &all)?);
+        ways.extend(again.ways);
+        self.leave(way, live, &by_device, &ways)
     }
 
     /// The hooks on the way out, and the way out.
@@ -226,7 +350,7 @@ impl Walk<'_, '_> {
         way: &Way<'_>,
         live: Vec<Piece>,
         by_device: &[(u32, Region)],
-        ways: &[super::routed::Out],
+        ways: &[Out],
     ) -> Result<(), Failure> {
         self.ways = ways.to_vec();
         let all = self.union(&live)?;
@@ -241,7 +365,10 @@ impl Walk<'_, '_> {
         for (index, region) in by_device {
             self.end_some(&live, region, End::Leaves(*index))?;
         }
-        self.passed.left = self.machine.writes.clone();
+        self.tell(&all);
+        if !all.is_none() {
+            self.passed.left.push((all, self.machine.writes.clone()));
+        }
         Ok(())
     }
 
@@ -249,6 +376,7 @@ impl Walk<'_, '_> {
     fn pass(&mut self, way: &Way<'_>, hook: Hook, live: Vec<Piece>) -> Result<Vec<Piece>, Failure> {
         self.universe.place.hook = hook;
         self.untranslated = Side::at(hook).filter(|_| way.translates());
+        self.moved.clear();
         let mut live = match way.passage(hook) {
             Some(passage) => self.through(passage, live)?,
             None => live,
@@ -376,20 +504,6 @@ impl Walk<'_, '_> {
             turned.push(d.and(region, &before.xor(after, d)?.region(d))?);
         }
         d.union(&turned)
-    }
-
-    /// Leaves those fields of what was written that rules write, and where packets go: the others
-    /// say how they came there.
-    fn forget_the_way(&mut self) {
-        let written = written_fields(self.program);
-        self.machine.writes.retain(|field, _| match field {
-            Field::Done(Done::Nat | Done::NatFlags | Done::NatAddress | Done::NatLastAddress) => {
-                false
-            }
-            Field::Done(Done::NatPort | Done::NatLastPort | Done::NatBasePort) => false,
-            Field::Done(_) => true,
-            field => written.contains(field),
-        });
     }
 
     fn union(&self, live: &[Piece]) -> Result<Region, Failure> {

@@ -12,9 +12,10 @@ use penstock_program::expr::MetaKey;
 use super::{Failure, Walk};
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
-use crate::fate::Refusal;
+use crate::fate::{End, Refusal};
 use crate::field::{Base, Field, What};
 use crate::routing::{self, Flow, Found, Hop, has_prefix, ranges, within};
+use crate::universe::Universe;
 use crate::way::addresses::is_link_local;
 use crate::way::{Device, Way};
 
@@ -419,21 +420,52 @@ impl Walk<'_, '_> {
         Ok(wrong)
     }
 
+    /// Packets of IPv6 that are refused before rules see them (`ip6_rcv_core()`).
+    pub(super) fn refused6(
+        &mut self,
+        way: &Way<'_>,
+        live: &Region,
+    ) -> Decided<Vec<(Refusal, Region)>> {
+        let version = self.version(true)?;
+        let [source, destination] = self.addresses(true)?;
+        let mut rest = Rest(self.universe.diagrams.and(live, &version)?);
+        let mut without = Vec::new();
+        for device in way.arrivals() {
+            if way.network.link(device.link).is_some_and(|link| link.mtu6().is_none()) {
+                without.push(self.arriving_on(device)?);
+            }
+        }
+        let without = self.universe.diagrams.union(&without)?;
+        // Groups of no scope, or of this host.
+        let mut nowhere = Vec::new();
+        for flags in 0..16u128 {
+            let from = (0xff00 | flags << 4) << 112;
+            nowhere.push((from.to_be_bytes(), (from + (2 << 112) - 1).to_be_bytes()));
+        }
+        let mut refused = Vec::new();
+        for (why, region) in [
+            (Refusal::NotForwarding, without),
+            (Refusal::Source, self.between(&source, 1, 1)?),
+            (Refusal::Destination, self.between(&destination, 1, 1)?),
+            (Refusal::Source, self.between(&source, 0xff << 120, u128::MAX)?),
+            (Refusal::Destination, within(&self.universe.diagrams, &destination, &nowhere)?),
+        ] {
+            refused.push((why, self.take(&mut rest, &region)?));
+        }
+        Ok(refused)
+    }
+
     /// `ip6_route_input()`, `ip6_forward()`.
     fn arrivals6(&mut self, way: &Way<'_>, live: &Region) -> Decided<Routed> {
         let version = self.version(true)?;
         let [source, destination] = self.addresses(true)?;
-        let mut rest = Rest(self.universe.diagrams.and(live, &version)?);
+        let live = self.universe.diagrams.and(live, &version)?;
         let host = self.universe.diagrams.none();
         let mut routed = Routed { refused: Vec::new(), host, ways: Vec::new() };
-        // Devices without IPv6 take no packets of it in.
-        let (mut without, mut forwards, mut joined) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut forwards, mut joined) = (Vec::new(), Vec::new());
         for device in way.arrivals() {
             let Some(link) = way.network.link(device.link) else { continue };
             let here = self.arriving_on(device)?;
-            if link.mtu6().is_none() {
-                without.push(here.clone());
-            }
             if link.conf.forwards6() {
                 forwards.push(here.clone());
             }
@@ -444,24 +476,9 @@ impl Walk<'_, '_> {
             joined.push(self.universe.diagrams.and(&here, &groups)?);
         }
         let d = &self.universe.diagrams;
-        let (without, forwards, joined) =
-            (d.union(&without)?, d.union(&forwards)?, d.union(&joined)?);
-        let off = self.take(&mut rest, &without)?;
-        routed.refused.push((Refusal::NotForwarding, off));
-        // `ip6_rcv_core()`.
-        let loopback = self.between(&source, 1, 1)?;
-        let to_loopback = self.between(&destination, 1, 1)?;
-        let group_source = self.between(&source, 0xff << 120, u128::MAX)?;
-        for (why, region) in [
-            (Refusal::Source, loopback),
-            (Refusal::Destination, to_loopback),
-            (Refusal::Source, group_source),
-        ] {
-            let wrong = self.take(&mut rest, &region)?;
-            routed.refused.push((why, wrong));
-        }
+        let (forwards, joined) = (d.union(&forwards)?, d.union(&joined)?);
         let flow = self.flow(way, true, false)?;
-        let found = routing::route(&self.universe.diagrams, way.network, &flow, &rest.0)?;
+        let found = routing::route(&self.universe.diagrams, way.network, &flow, &live)?;
         let no_source = self.between(&source, 0, 0)?;
         let link_local = has_prefix(&self.universe.diagrams, &source, (0xfe80 << 112, 10))?;
         for (outcome, region) in found {
@@ -563,10 +580,12 @@ impl Walk<'_, '_> {
     }
 
     /// Says of packets that they leave by their devices; which do, by the index that rules know.
+    /// There are no other packets on the way than those of a region.
     pub(super) fn leave_by(
         &mut self,
         way: &Way<'_>,
         ways: &[Out],
+        live: &Region,
     ) -> Result<Vec<(u32, Region)>, Failure> {
         let mut by_link: Vec<(u32, Vec<Region>)> = Vec::new();
         for Out { hop, region, .. } in ways {
@@ -579,42 +598,27 @@ impl Walk<'_, '_> {
         for (link, regions) in by_link {
             let region = self.limit(self.universe.diagrams.union(&regions))?;
             let Some(device) = way.device(link).filter(|_| !region.is_none()) else { continue };
-            let said = self.say_way_out(device, &region);
+            let easier = self.limit(self.universe.diagrams.among(&region, live))?;
+            let said = self.say_way_out(device, &easier);
             self.limit(said)?;
             all.push((device.index, region));
         }
-        let is_out = |field: &Field| crate::asked::of_way_out(*field);
-        let out = self.machine.writes.iter().filter(|(field, _)| is_out(field));
-        self.passed.out = out.map(|(field, bits)| (*field, bits.clone())).collect();
         Ok(all)
     }
 
-    /// Packets of a region have no way out yet, or this one.
+    /// Packets of a region leave by a device.
     fn say_way_out(&mut self, device: &Device, region: &Region) -> Decided<()> {
-        let Device { index, interface, .. } = device;
-        for (field, bytes) in [
-            (Field::Meta(MetaKey::Oif), &index.to_be_bytes()[..]),
-            (Field::Meta(MetaKey::OifName), &interface.name),
-            (Field::Meta(MetaKey::OifKind), &interface.kind),
-            (Field::Meta(MetaKey::OifType), &interface.arphrd.to_be_bytes()),
-            (Field::Meta(MetaKey::OifGroup), &interface.group.to_be_bytes()),
-        ] {
-            self.machine.write(self.universe, region, field, &value(bytes))?;
+        for (field, bytes) in of_device(device) {
+            let bits = value(&bytes);
+            let from = bits.len() - field.width() as usize;
+            self.machine.write(self.universe, region, field, &bits[from..])?;
         }
-        let has = Field::HasMeta(MetaKey::Oif);
-        self.machine.write(self.universe, region, has, &[Bit::Known(true)])
+        Ok(())
     }
 
     /// Says that no packet has a way out yet.
     pub(super) fn no_way_out(&mut self) {
-        use MetaKey::{Oif, OifGroup, OifKind, OifName, OifType};
-        for field in [Oif, OifName, OifKind, OifType, OifGroup]
-            .map(Field::Meta)
-            .into_iter()
-            .chain([Field::HasMeta(Oif)])
-        {
-            self.machine.writes.insert(field, vec![Bit::ZERO; field.width() as usize]);
-        }
+        self.machine.writes.extend(nothing_out());
     }
 
     /// On the way out `meta iiftype` is about the device that packets leave by.
@@ -766,4 +770,51 @@ fn sources6(net: &penstock_net::Network) -> Vec<(u128, u8)> {
         all.extend((1..=128).map(|len| (address.local, len)));
     }
     all
+}
+
+/// Values of the fields of the device on the way out, for all packets: zero where there is none.
+///
+/// # Errors
+/// A limit.
+pub(crate) fn way_out(
+    universe: &Universe,
+    way: &Way<'_>,
+    routed: &[(End, Region)],
+) -> Decided<HashMap<Field, Vec<Bit>>> {
+    let mut values: HashMap<Field, Vec<Bit>> = nothing_out().into_iter().collect();
+    for (end, region) in routed {
+        let End::Leaves(index) = end else { continue };
+        let Some(device) = way.devices.iter().find(|device| device.index == *index) else {
+            continue;
+        };
+        for (field, bytes) in of_device(device) {
+            let Some(bits) = values.get_mut(&field) else { continue };
+            let from = bytes.len() * 8 - bits.len();
+            for (bit, value) in bits.iter_mut().zip(&value(&bytes)[from..]) {
+                *bit = bit.replaced(region, value, &universe.diagrams)?;
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// What rules ask of a device on the way out, as bytes of numbers.
+fn of_device(device: &Device) -> Vec<(Field, Vec<u8>)> {
+    let Device { index, interface, .. } = device;
+    vec![
+        (Field::Meta(MetaKey::Oif), index.to_be_bytes().to_vec()),
+        (Field::Meta(MetaKey::OifName), interface.name.to_vec()),
+        (Field::Meta(MetaKey::OifKind), interface.kind.to_vec()),
+        (Field::Meta(MetaKey::OifType), interface.arphrd.to_be_bytes().to_vec()),
+        (Field::Meta(MetaKey::OifGroup), interface.group.to_be_bytes().to_vec()),
+        (Field::HasMeta(MetaKey::Oif), vec![1]),
+    ]
+}
+
+/// That there is no device on the way out.
+fn nothing_out() -> Vec<(Field, Vec<Bit>)> {
+    use MetaKey::{Oif, OifGroup, OifKind, OifName, OifType};
+    let keys = [Oif, OifName, OifKind, OifType, OifGroup].map(Field::Meta);
+    let fields = keys.into_iter().chain([Field::HasMeta(Oif)]);
+    fields.map(|field| (field, vec![Bit::ZERO; field.width() as usize])).collect()
 }

@@ -108,6 +108,14 @@ impl Side {
     }
 }
 
+/// An address that packets of a region were given.
+pub(super) struct Moved {
+    /// The bytes of it.
+    pub fields: Vec<Field>,
+    pub region: Region,
+    pub value: Vec<Bit>,
+}
+
 /// A side of packets gets another address and port, from one of the directions of their connection,
 /// if that is translated so.
 pub(crate) struct Reversal {
@@ -198,10 +206,11 @@ impl Walk<'_, '_> {
         for of in side.kinds() {
             let d = &self.universe.diagrams;
             let of_kind = bits::equal(d, &kind, &[of as u8 + 1], &[0xff])?;
-            let of_kind = d.and(region, &of_kind)?;
-            if of_kind.is_none() {
+            if !d.meet(region, &of_kind)? {
                 continue;
             }
+            // What others get does not matter: they are not on their way here.
+            let of_kind = d.among(&of_kind, region)?;
             all = d.or(&all, &of_kind)?;
             for v6 in [false, true] {
                 let version = self.version(v6)?;
@@ -212,6 +221,7 @@ impl Walk<'_, '_> {
                 let Some(way) = self.program.way.clone() else { continue };
                 let given = match of {
                     NatKind::Source | NatKind::Destination => {
+                        let mapped = self.universe.diagrams.among(&mapped, region)?;
                         let here = self.universe.diagrams.and(&here, &mapped)?;
                         let wrong = self.ranged_address(side, v6, &here)?;
                         possible = self.universe.diagrams.minus(&possible, &wrong)?;
@@ -233,6 +243,7 @@ impl Walk<'_, '_> {
                         }
                         None => {
                             // They are dropped, and no rule says so.
+                            let to = self.universe.diagrams.and(&to, region)?;
                             possible = self.universe.diagrams.minus(&possible, &to)?;
                             self.base = None;
                             let end = crate::fate::End::Refused(crate::fate::Refusal::NoAddress);
@@ -247,7 +258,9 @@ impl Walk<'_, '_> {
         }
         let ports = self.has_ports(true)?;
         let with_ports = self.universe.diagrams.and(&all, &ports)?;
-        let wrong = self.ranged_port(side, &with_ports, &with_port, &random)?;
+        let [with_port, random] =
+            [with_port, random].map(|of| self.universe.diagrams.among(&of, region));
+        let wrong = self.ranged_port(side, &with_ports, &with_port?, &random?)?;
         possible = self.universe.diagrams.minus(&possible, &wrong)?;
         let status = Field::Ct(CtKey::Status, None);
         if self.universe.has(status) {
@@ -260,6 +273,7 @@ impl Walk<'_, '_> {
             && side == Side::Destination
             && let Some(turned) = self.turned.take()
         {
+            let all = self.universe.diagrams.and(&all, region)?;
             self.turned = Some(self.universe.diagrams.or(&turned, &all)?);
         }
         // The next hook has translations of its own.
@@ -353,10 +367,7 @@ impl Walk<'_, '_> {
         region: &Region,
         address: &[Bit],
     ) -> Decided<()> {
-        for (at, byte) in side.address(v6).zip(address.chunks(8)) {
-            let field = Field::Header { base: Base::Network, at };
-            self.machine.write(self.universe, region, field, byte)?;
-        }
+        self.write_address(side, v6, region, address)?;
         let [told, _] = side.told();
         let mut whole = address.to_vec();
         whole.resize(128, Bit::ZERO);
@@ -364,6 +375,23 @@ impl Walk<'_, '_> {
         let [key, _] = side.other().keys(v6);
         self.answer_to(key, region, address)?;
         self.sums(v6, region)
+    }
+
+    fn write_address(
+        &mut self,
+        side: Side,
+        v6: bool,
+        region: &Region,
+        address: &[Bit],
+    ) -> Decided<()> {
+        let mut fields = Vec::new();
+        for (at, byte) in side.address(v6).zip(address.chunks(8)) {
+            let field = Field::Header { base: Base::Network, at };
+            self.machine.write(self.universe, region, field, byte)?;
+            fields.push(field);
+        }
+        self.moved.push(Moved { fields, region: region.clone(), value: address.to_vec() });
+        Ok(())
     }
 
     /// Gives packets another port.
@@ -412,12 +440,13 @@ impl Walk<'_, '_> {
         for value in state::WITH_ENTRY {
             with.push(bits::equal(d, &states, &[value], &[0xff])?);
         }
-        let known = d.minus(&d.and(region, &d.union(&with)?)?, &first)?;
-        if known.is_none() {
+        let known = d.minus(&d.union(&with)?, &first)?;
+        if !d.meet(&known, region)? {
             return Ok(());
         }
         let untracked = self.machine.field(self.universe, Field::Done(Done::Notrack))?;
         let untracked = untracked[0].region(&self.universe.diagrams);
+        let untracked = self.universe.diagrams.among(&untracked, region)?;
         let known = self.universe.diagrams.minus(&known, &untracked)?;
         let directions = self.universe.bits(Field::Ct(CtKey::Direction, None))?;
         let status = self.universe.bits(Field::Ct(CtKey::Status, None))?;
@@ -429,16 +458,13 @@ impl Walk<'_, '_> {
                 let is_so = bits::equal(d, &status, &of.to_be_bytes(), &of.to_be_bytes())?;
                 let goes_so = bits::equal(d, &directions, &[direction as u8], &[0xff])?;
                 let here = d.and(&d.and(&known, &version)?, &d.and(&is_so, &goes_so)?)?;
-                if here.is_none() {
+                if !d.meet(&here, region)? {
                     continue;
                 }
                 let [(address, of), (port, _)] = keys;
                 let mut value = self.universe.bits(Field::Ct(address, Some(of)))?;
                 value.truncate(if v6 { 128 } else { 32 });
-                for (at, byte) in side.address(v6).zip(value.chunks(8)) {
-                    let field = Field::Header { base: Base::Network, at };
-                    self.machine.write(self.universe, &here, field, byte)?;
-                }
+                self.write_address(side, v6, &here, &value)?;
                 let value = self.universe.bits(Field::Ct(port, Some(of)))?;
                 let here = self.universe.diagrams.and(&here, &ports)?;
                 for (at, byte) in (side.port()..).zip(value.chunks(8)) {

@@ -11,10 +11,14 @@ use fastrand::Rng;
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
+use penstock_net::Network;
 use penstock_program::Hook;
-use penstock_ruleset::link::Linked;
+use penstock_ruleset::link::{Linked, LinkedBase};
 use penstock_ruleset::{Generation, Ruleset};
-use penstock_symbolic::{Base, Decided, Field, Input, Limits, Place, Program, Region, Universe};
+use penstock_symbolic::{
+    Base, Decided, Device, Field, Input, Limits, Passage, Place, Program, Region, Start, Universe,
+    Way,
+};
 
 /// A ruleset, linked.
 pub struct Rules {
@@ -37,6 +41,53 @@ pub fn load(text: &str) -> Result<Rules, String> {
     Ok(Rules { generation, linked })
 }
 
+fn base_of(base: &LinkedBase) -> Base {
+    let LinkedBase { chain, family, base, .. } = base;
+    Base { chain: *chain, kind: base.kind, priority: base.priority, family: *family }
+}
+
+/// The whole way through a network, of which rules know the devices by its own indexes.
+pub fn way<'a>(rules: &'a Rules, network: &'a Network, start: Start) -> Program<'a> {
+    let devices: Vec<Device> = network
+        .links()
+        .iter()
+        .map(|link| Device {
+            index: link.index,
+            link: link.index,
+            interface: penstock_dataplane::interface(link),
+        })
+        .collect();
+    let mut passages = Vec::new();
+    let mut add = |hook: Hook, device: Option<&Device>| {
+        let is_here = |base: &&LinkedBase| {
+            let name = device.map(|device| network.name_of(device.link));
+            base.base.hook == hook && name.is_none_or(|name| base.base.devices.contains(&name))
+        };
+        let mut bases: Vec<_> = rules.linked.bases.iter().filter(is_here).collect();
+        bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
+        let bases: Vec<Base> = bases.into_iter().map(base_of).collect();
+        if !bases.is_empty() {
+            passages.push(Passage { hook, device: device.map(|device| device.index), bases });
+        }
+    };
+    use Hook::{Egress, Forward, Ingress, Input, Output, Postrouting, Prerouting};
+    [Prerouting, Input, Forward, Output, Postrouting].into_iter().for_each(|hook| add(hook, None));
+    for device in &devices {
+        [Ingress, Egress].into_iter().for_each(|hook| add(hook, Some(device)));
+    }
+    let bases = passages.iter().flat_map(|passage| &passage.bases).copied().collect();
+    let way = Way { network, devices, passages, start };
+    Program {
+        image: &rules.linked.image,
+        way: Some(way),
+        bases,
+        numbers: (0..rules.linked.image.rules.len() as u32).collect(),
+        sets: HashMap::new(),
+        listed: false,
+        now: 0,
+    }
+}
+
 /// All base chains of a hook in the order of their priority.
 pub fn program(rules: &Rules, hook: Hook) -> Program<'_> {
     let mut bases: Vec<_> =
@@ -45,15 +96,7 @@ pub fn program(rules: &Rules, hook: Hook) -> Program<'_> {
     Program {
         image: &rules.linked.image,
         way: None,
-        bases: bases
-            .iter()
-            .map(|base| Base {
-                chain: base.chain,
-                kind: base.base.kind,
-                priority: base.base.priority,
-                family: base.family,
-            })
-            .collect(),
+        bases: bases.into_iter().map(base_of).collect(),
         numbers: (0..rules.linked.image.rules.len() as u32).collect(),
         sets: HashMap::new(),
         listed: false,
