@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use lexopt::Arg::{Long, Short, Value};
 use penstock_daemon::{errln, now, out};
 use penstock_program::image::RuleIndex;
-use penstock_symbolic::{Answer, Class, End, Unanswered, ask};
+use penstock_symbolic::{Answer, Answers, Class, End, Query, Unanswered, ask};
 use serde_json::{Value as Json, json};
 
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
@@ -135,7 +135,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 /// Whether anything passes from anywhere to anywhere; prints or writes the matrix.
 fn matrix(asked: &Asked) -> Result<bool, String> {
     let devices = Devices::of(&[&asked.rules]);
-    let rules = Loaded::new(&asked.rules, &devices, now())?;
+    let rules = Loaded::new(&asked.rules, &devices, now())?.on(asked.settings.network()?)?;
     let matrix = watched(|| Matrix::new(&rules, &devices, &asked.settings, &asked.matches))?;
     match &asked.html {
         Some(file) => std::fs::write(file, page::page(&matrix))
@@ -213,12 +213,13 @@ fn at(
 ) -> Result<Option<Found>, String> {
     let program = station.program(rules, devices, &asked.settings, &mut HashMap::new());
     let matches = matches.program(devices, &asked.settings)?;
-    let answer = ask(station.place, &program, &matches, asked.settings.limits);
-    let Answer { universe, classes, nfproto, transport } =
-        answer.map_err(|unanswered| match unanswered {
-            Unanswered::Rules(failure) => station.failed(rules, devices, &failure),
-            Unanswered::Match(_, failure) => format!("Error: {}: {failure}", asked.matches),
-        })?;
+    let query = Query { matches: &matches, led: None };
+    let answers = ask(station.place, &program, &[query], asked.settings.limits);
+    let Answers { universe, mut all } = answers.map_err(|unanswered| match unanswered {
+        Unanswered::Rules(failure) => station.failed(rules, devices, &failure),
+        Unanswered::Match(_, failure) => format!("Error: {}: {failure}", asked.matches),
+    })?;
+    let Some(Answer { classes, nfproto, transport }) = all.pop() else { return Ok(None) };
     if classes.is_empty() {
         return Ok(None);
     }

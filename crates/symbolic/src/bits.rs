@@ -17,7 +17,8 @@ impl Bit {
     /// Zero.
     pub const ZERO: Bit = Bit::Known(false);
 
-    fn of(region: Region) -> Bit {
+    /// 1 for the packets of a region.
+    pub fn of(region: Region) -> Bit {
         match (region.is_none(), region.is_all()) {
             (true, _) => Bit::Known(false),
             (_, true) => Bit::Known(true),

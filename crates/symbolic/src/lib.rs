@@ -23,7 +23,8 @@
 //! | `program`, `asked`, `identity` | rulesets: what can be reached, what is asked, what two of them have in common |
 //! | `fate` | what becomes of packets, and what decides it |
 //! | `machine`, `question`, `lookup`, `meaning` | what each operation means: one match over all of them |
-//! | `walk` | chains, calls and base chains of a hook |
+//! | `way`, `routing` | the way of packets through a network; routes for all packets at once |
+//! | `walk` | chains, calls and base chains of a hook; with `journey`, `routed` and `translation` from hook to hook |
 //! | `classes`, `diff` | packets by what becomes of them; those that two rulesets treat otherwise |
 //! | `matched`, `ask`, `prove` | what becomes of the packets that a match is about; claims |
 //! | `example` | a packet of a region, and what the interpreter does with it |
@@ -34,7 +35,7 @@
 //!
 //! The field of a packet that depends on more than the packet is an [`Input`]. What has no meaning
 //! here is refused with the rule and the reason ([`Failure`]); nothing is left out. This crate
-//! knows images; it knows no text, no file and no route.
+//! knows images and networks; it knows no text and no file.
 
 #![warn(missing_docs)]
 
@@ -68,7 +69,7 @@ mod universe;
 mod walk;
 mod way;
 
-pub use ask::{Answer, ask};
+pub use ask::{Answer, Answers, Query, ask};
 pub use asked::asked;
 pub use bits::Bit;
 pub use boxes::{PacketBox, Part, Values, parts};

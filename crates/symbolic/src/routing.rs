@@ -6,7 +6,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use penstock_net::{Action, Flow4, Flow6, Hit, Network, NoRoute, RouteType, Rule};
+use penstock_net::{
+    Action, Flow4, Flow6, Hit, LOOPBACK, Network, Nexthop, NoRoute, RouteType, Rule, Scope,
+};
 
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Diagrams, Region};
@@ -29,13 +31,40 @@ pub(crate) struct Flow {
     pub by_arrival: bool,
 }
 
-/// One way out of a route.
+/// One way out of a route, as far as it makes a difference: there are more routers than links.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hop {
     /// The link.
     pub link: u32,
-    /// The router, unless the destination is on the link.
-    pub gateway: Option<IpAddr>,
+    /// The address that IPv4 packets get which are masqueraded, 0 for none; `None` if it depends on
+    /// their destination, which is on the link.
+    pub source: Option<u32>,
+}
+
+impl Hop {
+    /// The way of a next hop.
+    pub fn of(net: &Network, hop: &Nexthop) -> Hop {
+        let source = match hop.gateway {
+            Some(IpAddr::V4(gateway)) => {
+                Some(net.source4(hop.oif, gateway.into(), Scope::UNIVERSE))
+            }
+            Some(IpAddr::V6(_)) | None => None,
+        };
+        Hop { link: hop.oif, source }
+    }
+
+    /// To the host itself.
+    pub fn to_itself() -> Hop {
+        Hop { link: LOOPBACK, source: None }
+    }
+
+    /// Bytes that no other way of the network has.
+    pub fn name(&self) -> Vec<u8> {
+        let mut name = self.link.to_be_bytes().to_vec();
+        name.extend([u8::from(self.source.is_some())]);
+        name.extend(self.source.unwrap_or(0).to_be_bytes());
+        name
+    }
 }
 
 /// A route.
@@ -217,8 +246,7 @@ fn lookup(
         let first = hit.route.nexthops.first().and_then(|hop| net.link(hop.oif));
         let is_suppressed = rule.suppress_prefix_length.is_some_and(|len| hit.len <= len)
             || rule.suppress_group.is_some_and(|g| first.is_some_and(|link| link.group == g));
-        let hops = hit.route.nexthops.iter();
-        let hops = hops.map(|hop| Hop { link: hop.oif, gateway: hop.gateway }).collect();
+        let hops = hit.route.nexthops.iter().map(|hop| Hop::of(net, hop)).collect();
         (!is_suppressed).then_some(Ok(Found { kind: hit.route.kind, hops }))
     };
     let mut all = Vec::new();

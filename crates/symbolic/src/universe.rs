@@ -39,6 +39,8 @@ pub struct Universe {
     arrivals: Vec<Device>,
     /// Packets that are looked at, of those that can be.
     within: Option<Region>,
+    /// They are those of several ways.
+    several_ways: bool,
 }
 
 impl Universe {
@@ -57,6 +59,7 @@ impl Universe {
             numbers: HashMap::new(),
             arrivals: Vec::new(),
             within: None,
+            several_ways: false,
         };
         let mut asked: Vec<Field> = asked.into_iter().collect();
         asked.sort_by_key(|field| field.rank());
@@ -146,9 +149,16 @@ impl Universe {
         }
     }
 
-    /// Takes packets that are not in a region for impossible.
-    pub(crate) fn keep_within(&mut self, region: Region) {
+    /// Takes packets that are not in a region for impossible: those of one way through a network, or
+    /// of several.
+    pub(crate) fn keep_within(&mut self, region: Region, several: bool) {
         self.within = Some(region);
+        self.several_ways = several;
+    }
+
+    /// Whether there are packets that are not on each way that is looked at.
+    pub(crate) fn has_several_ways(&self) -> bool {
+        self.several_ways
     }
 
     /// The input by which the network chooses one of some, which are known by bits.

@@ -38,7 +38,7 @@ use crate::universe::Universe;
 pub(crate) use journey::filters;
 pub use journey::look_at;
 use routed::Out;
-pub(crate) use routed::{hop_name, way_out};
+pub(crate) use routed::way_out;
 use translation::Moved;
 pub(crate) use translation::{Side, reversals};
 
@@ -372,7 +372,9 @@ impl<'a, 'p> Walk<'a, 'p> {
                 _ => None,
             };
             let rest = self.chain(base.chain, reach.clone(), 0)?;
-            if let (Some(before), Some(turned)) = (before, self.turned.take()) {
+            if let Some(before) = before
+                && let Some(turned) = self.turned.take()
+            {
                 let more = self.turned_since(&before, &reach);
                 let more = self.limit(more)?;
                 self.turned = Some(self.limit(self.universe.diagrams.or(&turned, &more))?);

@@ -6,7 +6,7 @@ mod support;
 
 use fastrand::Rng;
 use penstock_symbolic::{
-    Answer, Cover, Coverage, Decider, Example, Failure, Fate, Unanswered, Universe, Wanted,
+    Answer, Cover, Coverage, Decider, Example, Failure, Fate, Query, Unanswered, Universe, Wanted,
     Written, ask, asked, check, cover, evaluate,
 };
 use support::*;
@@ -84,7 +84,8 @@ fn classes_of_a_question_are_apart_and_together_all_that_it_is_about() {
         let question_rules =
             load(&question_text).unwrap_or_else(|e| panic!("{question_text}\n{e}"));
         let matches = program(&question_rules, hook);
-        let answer = match ask(place(&rules, hook), &asked, &matches, limits()) {
+        let query = Query { matches: &matches, led: None };
+        let answers = match ask(place(&rules, hook), &asked, &[query], limits()) {
             Ok(answer) => answer,
             Err(Unanswered::Rules(Failure::NoMeaning { reason, .. }))
                 if reason.contains("checksum") =>
@@ -95,7 +96,8 @@ fn classes_of_a_question_are_apart_and_together_all_that_it_is_about() {
             Err(Unanswered::Match(..)) => continue,
             Err(wrong) => panic!("round {round}: {wrong:?}\n{text}{question_text}"),
         };
-        let Answer { universe, classes, .. } = &answer;
+        let universe = &answers.universe;
+        let Answer { classes, .. } = &answers.all[0];
         let d = &universe.diagrams;
         for (i, class) in classes.iter().enumerate() {
             for other in &classes[..i] {

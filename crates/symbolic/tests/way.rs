@@ -13,7 +13,7 @@ use penstock_net::{DevconfSysctls, Link, Network};
 use penstock_packet::{Frame, Meta, Packet};
 use penstock_program::expr::{CtKey, MetaKey};
 use penstock_symbolic::{
-    Decider, Done, End, Example, Fate, Field, HeaderBase, Limits, Refusal, Region, Start, Universe, Written,
+    Decider, Decision, Done, End, Example, Fate, Field, HeaderBase, Limits, Refusal, Region, Start, Universe, Written,
     asked, check, evaluate, look_at,
 };
 use support::*;
@@ -340,7 +340,12 @@ fn each_packet_goes_its_way() {
             let mut region =
                 if number % 5 == 4 { possible.clone() } else { usual(&universe, &possible) };
             // Of those that end alike, so that none of the ends is rare.
-            let decision = &evaluated.decisions[rng.usize(..evaluated.decisions.len())];
+            let ends_well = |d: &&Decision| matches!(d.end, End::Host | End::Leaves(_));
+            let well: Vec<&Decision> = evaluated.decisions.iter().filter(ends_well).collect();
+            let decision = match well.len() {
+                count if count > 0 && number % 4 == 0 => well[rng.usize(..count)],
+                _ => &evaluated.decisions[rng.usize(..evaluated.decisions.len())],
+            };
             let narrower = universe.diagrams.and(&region, &decision.region).unwrap();
             if number % 2 == 0 && !narrower.is_none() {
                 region = narrower;

@@ -8,12 +8,14 @@ use penstock_lang::names::Names;
 use penstock_program::Hook;
 use penstock_program::expr::MetaKey;
 use penstock_program::image::RuleIndex;
-use penstock_symbolic::{Answer, Unanswered, ask, compared};
+use penstock_symbolic::{
+    Answer, Answers, Class, End, Program, Query, Start, Unanswered, Universe, ask, compared,
+};
 use serde_json::{Value as Json, json};
 
 use super::passes;
 use crate::symbolic::Settings;
-use crate::symbolic::hooks::{HookName, Station};
+use crate::symbolic::hooks::{HookName, Station, stations};
 use crate::symbolic::load::{Devices, Loaded};
 use crate::symbolic::matches::Matches;
 use crate::symbolic::told::Told;
@@ -125,6 +127,9 @@ impl Matrix {
             (_, true) => matches.to_owned(),
             (_, false) => format!("{NEW} {matches}"),
         };
+        if rules.network.is_some() {
+            return Matrix::of_network(rules, devices, settings, about);
+        }
         let named = named(rules, devices, settings)?;
         let devices_of = |(name, _): &(String, bool)| Side::Device(name.clone());
         let sides = [Side::Host].into_iter().chain(named.iter().map(devices_of));
@@ -245,6 +250,113 @@ fn named(
     Ok(names.into_iter().map(|name| (name.clone(), indexes.contains(&name))).collect())
 }
 
+/// What answers are put into words with.
+struct Named<'a> {
+    rules: &'a Loaded,
+    devices: &'a Devices<'a>,
+    station: &'a Station,
+}
+
+impl Named<'_> {
+    /// What passes of the packets that an answer is about.
+    fn passes(
+        &self,
+        universe: &Universe,
+        program: &Program<'_>,
+        answer: &Answer,
+        passes: impl Fn(&Class) -> bool,
+    ) -> Result<Passes, String> {
+        let Answer { classes, nfproto, transport } = answer;
+        let passing: Vec<&Class> = classes.iter().filter(|class| passes(class)).collect();
+        match passing.len() {
+            0 => return Ok(Passes::Nothing),
+            count if count == classes.len() => return Ok(Passes::All),
+            _ => {}
+        }
+        let rule_name = |number: u32| self.rules.rule_place(RuleIndex(number), self.devices);
+        let listing = self.rules.listing(&self.rules.generation, self.devices);
+        let words = Words::new(listing, self.station.place, universe, &rule_name)
+            .of_protocols(*nfproto, *transport);
+        let mut lines = Vec::new();
+        for class in passing {
+            let told = Told::new(&words, class, &[(self.rules, program)], self.devices)?;
+            lines.extend(told.packets.iter().cloned());
+            if told.more {
+                lines.push("others like these".to_owned());
+            }
+        }
+        Ok(Passes::Some(lines))
+    }
+}
+
+impl Matrix {
+    /// Asks of each device of the network, and of the host, which others it reaches.
+    fn of_network(
+        rules: &Loaded,
+        devices: &Devices<'_>,
+        settings: &Settings,
+        about: String,
+    ) -> Result<Matrix, String> {
+        let stations = stations(&[rules], settings)?;
+        let links = rules.network.iter().flat_map(|net| net.links());
+        let names: Vec<String> = links
+            .filter(|link| link.up && !link.is_loopback() && link.port.is_none())
+            .map(|link| link.name.to_string())
+            .collect();
+        if names.len() > MOST {
+            return Err(format!("Error: --matrix: {} devices, {MOST} at most", names.len()));
+        }
+        let sides = [Side::Host].into_iter().chain(names.into_iter().map(Side::Device));
+        let sides: Vec<Side> = sides.collect();
+        let mut cells = vec![vec![Passes::NoWay; sides.len()]; sides.len()];
+        for station in &stations {
+            let is_row = |side: &Side| (*side == Side::Host) == (station.way == Some(Start::Host));
+            let mut asked = Vec::new();
+            for (row, from) in sides.iter().enumerate().filter(|(_, side)| is_row(side)) {
+                let text = match from {
+                    Side::Device(name) => format!("iifname \"{name}\" {about}"),
+                    Side::Host | Side::Other => about.clone(),
+                };
+                let matches = Matches::new(&text, station, devices, rules.now)
+                    .map_err(|e| format!("Error: {e}\n{text}"))?;
+                asked.push((row, text, matches));
+            }
+            let programs: Result<Vec<Program<'_>>, String> =
+                asked.iter().map(|(.., matches)| matches.program(devices, settings)).collect();
+            let programs = programs?;
+            let (mut queries, mut places) = (Vec::new(), Vec::new());
+            for ((row, ..), matches) in asked.iter().zip(&programs) {
+                for (column, to) in sides.iter().enumerate() {
+                    let to = match to {
+                        Side::Host if *row == 0 => continue,
+                        Side::Host | Side::Other => End::Host,
+                        Side::Device(name) => {
+                            End::Leaves(devices.interface_index(name).unwrap_or_default())
+                        }
+                    };
+                    queries.push(Query { matches, led: Some(to) });
+                    places.push((*row, column, to));
+                }
+            }
+            let program = station.program(rules, devices, settings, &mut HashMap::new());
+            let answers = ask(station.place, &program, &queries, settings.limits);
+            let Answers { universe, all } = answers.map_err(|unanswered| match unanswered {
+                Unanswered::Rules(failure) => station.failed(rules, devices, &failure),
+                Unanswered::Match(_, failure) => format!("Error: {about}: {failure}"),
+            })?;
+            let named = Named { rules, devices, station };
+            for ((row, column, to), answer) in places.into_iter().zip(&all) {
+                // Where nothing is led there is no way.
+                if !answer.classes.is_empty() {
+                    let arrives = |class: &Class| class.fates[0].end == to;
+                    cells[row][column] = named.passes(&universe, &program, answer, arrives)?;
+                }
+            }
+        }
+        Ok(Matrix { about, rules: rules.file.clone(), sides, cells })
+    }
+}
+
 impl Question<'_> {
     /// What passes from one side to another.
     fn passes(&self, from: &Side, to: &Side) -> Result<Passes, String> {
@@ -256,31 +368,14 @@ impl Question<'_> {
             .map_err(|e| format!("Error: {e}\n{text}"))?;
         let program = station.program(self.rules, self.devices, self.settings, &mut HashMap::new());
         let asked = matches.program(self.devices, self.settings)?;
-        let answer = ask(station.place, &program, &asked, self.settings.limits);
-        let Answer { universe, classes, nfproto, transport } =
-            answer.map_err(|unanswered| match unanswered {
-                Unanswered::Rules(failure) => station.failed(self.rules, self.devices, &failure),
-                Unanswered::Match(_, failure) => format!("Error: {text}: {failure}"),
-            })?;
-        let passing = classes.iter().filter(|class| passes(class));
-        match passing.clone().count() {
-            0 => return Ok(Passes::Nothing),
-            count if count == classes.len() => return Ok(Passes::All),
-            _ => {}
-        }
-        let rule_name = |number: u32| self.rules.rule_place(RuleIndex(number), self.devices);
-        let listing = self.rules.listing(&self.rules.generation, self.devices);
-        let words = Words::new(listing, station.place, &universe, &rule_name)
-            .of_protocols(nfproto, transport);
-        let mut lines = Vec::new();
-        for class in passing {
-            let told = Told::new(&words, class, &[(self.rules, &program)], self.devices)?;
-            lines.extend(told.packets.iter().cloned());
-            if told.more {
-                lines.push("others like these".to_owned());
-            }
-        }
-        Ok(Passes::Some(lines))
+        let query = Query { matches: &asked, led: None };
+        let answers = ask(station.place, &program, &[query], self.settings.limits);
+        let Answers { universe, all } = answers.map_err(|unanswered| match unanswered {
+            Unanswered::Rules(failure) => station.failed(self.rules, self.devices, &failure),
+            Unanswered::Match(_, failure) => format!("Error: {text}: {failure}"),
+        })?;
+        let named = Named { rules: self.rules, devices: self.devices, station: &station };
+        named.passes(&universe, &program, &all[0], passes)
     }
 
     /// Matches of packets from (`iif`) or to (`oif`) a side.

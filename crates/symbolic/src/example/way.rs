@@ -15,7 +15,7 @@ use super::run::Run;
 use crate::fate::{Decider, End, Refusal};
 use crate::field::{Field, What, state};
 use crate::routing::Hop;
-use crate::walk::{Side, filters, hop_name, reversals};
+use crate::walk::{Side, filters, reversals};
 use crate::way::addresses::{is_link_local, needs_device};
 use crate::way::{Device, Passage, Start, Way};
 
@@ -158,16 +158,11 @@ impl Run<'_, '_> {
     }
 
     /// The way out of a hit: of several as the example has it.
-    fn hop_of(&self, hit: &Hit<'_>) -> Hop {
-        let hops: Vec<Hop> = hit
-            .route
-            .nexthops
-            .iter()
-            .map(|hop| Hop { link: hop.oif, gateway: hop.gateway })
-            .collect();
-        let named: Vec<u8> = hops.iter().flat_map(hop_name).collect();
+    fn hop_of(&self, net: &Network, hit: &Hit<'_>) -> Hop {
+        let hops: Vec<Hop> = hit.route.nexthops.iter().map(|hop| Hop::of(net, hop)).collect();
+        let named: Vec<u8> = hops.iter().flat_map(Hop::name).collect();
         let chosen = self.example.chosen(What::Hop, &named).map_or(0, |number| number[0]);
-        let usual = Hop { link: hit.nexthop.oif, gateway: hit.nexthop.gateway };
+        let usual = Hop::of(net, hit.nexthop);
         match hops.len() {
             0 | 1 => usual,
             _ => hops.get(usize::from(chosen)).cloned().unwrap_or(usual),
@@ -227,7 +222,7 @@ impl Run<'_, '_> {
             }
             _ if !forwards => Err(Refusal::NotForwarding),
             RouteType::Unicast => {
-                let hop = self.hop_of(&hit);
+                let hop = self.hop_of(net, &hit);
                 self.check_source(net, link, Some(hop.link))?;
                 Ok(Led::By(hop))
             }
@@ -319,7 +314,7 @@ impl Run<'_, '_> {
             RouteType::Local | RouteType::Anycast => Ok(Led::Host),
             _ if !link.conf.forwards6() => Err(Refusal::NotForwarding),
             _ => {
-                let hop = self.hop_of(&hit);
+                let hop = self.hop_of(net, &hit);
                 if hop.link != link.index && (saddr == 0 || is_link_local(saddr)) {
                     return Err(Refusal::Scope);
                 }
@@ -331,7 +326,7 @@ impl Run<'_, '_> {
     /// What routing says of a packet of the host.
     fn own(&self, way: &Way<'_>) -> Result<Hop, Refusal> {
         let net = way.network;
-        let itself = Hop { link: LOOPBACK, gateway: None };
+        let itself = Hop::to_itself();
         let (mark, ports) = (self.packet.meta.mark, self.ports());
         let hit = if self.is_v6() {
             let header = ipv6::Header::new(self.packet.network()).ok_or(Refusal::Source)?;
@@ -365,7 +360,7 @@ impl Run<'_, '_> {
         let hit = hit.map_err(Refusal::from)?;
         match hit.route.kind {
             RouteType::Local | RouteType::Anycast => Ok(itself),
-            _ => Ok(self.hop_of(&hit)),
+            _ => Ok(self.hop_of(net, &hit)),
         }
     }
 
@@ -433,11 +428,8 @@ impl Run<'_, '_> {
             let source = net.source6(hop.link, to).ok_or(Refusal::NoAddress)?;
             return Ok(std::net::Ipv6Addr::from(source).into());
         }
-        let to = match hop.gateway {
-            Some(IpAddr::V4(gateway)) => gateway.into(),
-            _ => ipv4::Header::new(bytes).map_or(0, |header| header.dst().into()),
-        };
-        match net.source4(hop.link, to, Scope::UNIVERSE) {
+        let to = || ipv4::Header::new(bytes).map_or(0, |header| header.dst().into());
+        match hop.source.unwrap_or_else(|| net.source4(hop.link, to(), Scope::UNIVERSE)) {
             0 => Err(Refusal::NoAddress),
             source => Ok(std::net::Ipv4Addr::from(source).into()),
         }

@@ -8,9 +8,10 @@
 
 use std::collections::HashMap;
 
+use penstock_net::Network;
 use penstock_packet::PacketType;
 use penstock_program::Hook;
-use penstock_program::expr::{CtKey, MetaKey};
+use penstock_program::expr::{CtDir, CtKey, MetaKey};
 use penstock_program::image::{ChainIndex, RuleIndex};
 use penstock_program::op::Op;
 
@@ -59,8 +60,13 @@ fn looks_at_hops(program: &Program<'_>, at: u16) -> bool {
 /// A limit.
 pub fn look_at(universe: &mut Universe, programs: &[&Program<'_>]) -> Decided<()> {
     let mut all = Vec::new();
+    let mut networks: Vec<&Network> = Vec::new();
     for program in programs {
         let Some(way) = &program.way else { continue };
+        if networks.iter().any(|known| std::ptr::eq(*known, way.network)) {
+            continue;
+        }
+        networks.push(way.network);
         if way.start == Start::Arrival {
             universe.arrive_on(way.arrivals());
         }
@@ -68,7 +74,7 @@ pub fn look_at(universe: &mut Universe, programs: &[&Program<'_>]) -> Decided<()
     }
     if !all.is_empty() {
         let within = universe.diagrams.union(&all)?;
-        universe.keep_within(within);
+        universe.keep_within(within, all.len() > 1);
     }
     Ok(())
 }
@@ -76,14 +82,15 @@ pub fn look_at(universe: &mut Universe, programs: &[&Program<'_>]) -> Decided<()
 impl Walk<'_, '_> {
     /// The whole way of the packets of a region.
     pub(super) fn journey(&mut self, way: &Way<'_>, enter: &Region) -> Result<(), Failure> {
-        let possible = self.universe.possible();
-        let possible = self.limit(possible)?;
-        let enter = self.limit(self.universe.diagrams.and(enter, &possible))?;
-        let here = self.looked_at(way);
-        let here = self.limit(here)?;
-        let region = self.limit(self.universe.diagrams.and(&enter, &here))?;
-        let absent = self.limit(self.universe.diagrams.minus(&enter, &region))?;
-        self.decide(absent, End::Refused(Refusal::Absent), None);
+        // What is impossible is left out at the end: on the way regions are simpler with it.
+        let mut region = enter.clone();
+        if self.universe.has_several_ways() {
+            let here = self.looked_at(way);
+            let here = self.limit(here)?;
+            region = self.limit(self.universe.diagrams.and(enter, &here))?;
+            let absent = self.limit(self.universe.diagrams.minus(enter, &region))?;
+            self.decide(absent, End::Refused(Refusal::Absent), None);
+        }
         self.no_way_out();
         let first = self.first_tuples(&region);
         self.limit(first)?;
@@ -177,7 +184,11 @@ impl Walk<'_, '_> {
             self.end_some(&live, &region, End::Refused(why))?;
             live = self.without(live, &region)?;
         }
+        let all = self.union(&live)?;
+        let every = self.universe.diagrams.all();
+        self.tell(&every);
         let live = self.pass(way, Hook::Prerouting, live)?;
+        self.tell(&all);
         self.each_branch(live, &mut |walk, live| walk.arrived(way, live))
     }
 
@@ -199,17 +210,39 @@ impl Walk<'_, '_> {
         self.end_all(host, End::Host);
         self.tell(&routed.host);
         self.machine = machine;
-        let by_device = self.leave_by(way, &routed.ways, &all)?;
+        let by_device = self.by_device(way, &routed.ways)?;
         let on = self.on_their_way(&by_device)?;
         let (on, ended) = self.hop(on)?;
         for (refusal, region) in ended {
             self.end_some(&live, &region, End::Refused(refusal))?;
         }
-        let on = self.only(&live, &on)?;
-        let all = self.union(&on)?;
-        let on = self.pass(way, Hook::Forward, on)?;
-        self.tell(&all);
-        self.leave(way, on, &by_device, &routed.ways)
+        let live = self.only(&live, &on)?;
+        self.each_device(way, live, &by_device, &mut |walk, device, live| {
+            let all = walk.union(&live)?;
+            let live = walk.pass(way, Hook::Forward, live)?;
+            walk.tell(&all);
+            walk.leave(way, live, device, &routed.ways)
+        })
+    }
+
+    /// Follows packets by the device by which they leave, each with a machine of its own.
+    fn each_device(
+        &mut self,
+        way: &Way<'_>,
+        live: Vec<Piece>,
+        by_device: &[(u32, Region)],
+        follow: &mut dyn FnMut(&mut Self, u32, Vec<Piece>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let machine = self.machine.clone();
+        for (index, region) in by_device {
+            let live = self.only(&live, region)?;
+            if !live.is_empty() {
+                self.machine = machine.clone();
+                self.say_way_out(way, *index);
+                follow(self, *index, live)?;
+            }
+        }
+        Ok(())
     }
 
     /// Notes where packets are to leave; all of them.
@@ -232,8 +265,6 @@ impl Walk<'_, '_> {
         let addresses = (8..40).map(|at| Field::Header { base: Base::Network, at });
         let written = written_fields(self.program);
         let moved = std::mem::take(&mut self.moved);
-        let every = self.universe.diagrams.all();
-        self.tell(&every);
         if moved.is_empty() || addresses.clone().any(|field| written.contains(&field)) {
             return follow(self, live);
         }
@@ -252,12 +283,32 @@ impl Walk<'_, '_> {
             for (field, byte) in fields.into_iter().zip(value.chunks(8)) {
                 self.machine.writes.insert(field, byte.to_vec());
             }
+            let eased = self.ease(&here);
+            self.limit(eased)?;
             let live = self.only(&live, &here)?;
             follow(self, live)?;
         }
         self.machine = plain;
+        let eased = self.ease(&rest);
+        self.limit(eased)?;
         let live = self.only(&live, &rest)?;
         follow(self, live)
+    }
+
+    /// Makes values simpler that rules look at: there are no other packets than those of a region.
+    fn ease(&mut self, live: &Region) -> Decided<()> {
+        let d = &self.universe.diagrams;
+        let looked_at = |field: &Field| {
+            matches!(field, Field::Header { base: Base::Transport, .. } | Field::Meta(_) | Field::Ct(..))
+        };
+        for (_, bits) in self.machine.writes.iter_mut().filter(|(field, _)| looked_at(field)) {
+            for bit in bits {
+                if let Bit::Of(region) = bit {
+                    *bit = Bit::of(d.among(region, live)?);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Keeps what was done to packets of a region until now.
@@ -296,19 +347,24 @@ impl Walk<'_, '_> {
     /// What a packet finds that the host sends.
     fn send(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Result<(), Failure> {
         let all = self.union(&live)?;
+        let every = self.universe.diagrams.all();
+        self.tell(&every);
         let routed = self.route_own(way, &all)?;
         // The sender learns of it, and there is no packet.
         for (refusal, region) in &routed.refused {
             self.end_some(&live, region, End::Refused(*refusal))?;
         }
-        let by_device = self.leave_by(way, &routed.ways, &all)?;
-        let on = self.on_their_way(&by_device)?;
-        let on = self.only(&live, &on)?;
-        self.turned = Some(self.universe.diagrams.none());
-        let on = self.pass(way, Hook::Output, on)?;
-        let turned = self.turned.take().unwrap_or_else(|| self.universe.diagrams.none());
-        self.each_branch(on, &mut |walk, live| {
-            walk.sent(way, live, &turned, &by_device, &routed.ways)
+        let by_device = self.by_device(way, &routed.ways)?;
+        self.on_their_way(&by_device)?;
+        self.each_device(way, live, &by_device, &mut |walk, device, live| {
+            walk.turned = Some(walk.universe.diagrams.none());
+            let all = walk.union(&live)?;
+            let live = walk.pass(way, Hook::Output, live)?;
+            walk.tell(&all);
+            let turned = walk.turned.take().unwrap_or_else(|| walk.universe.diagrams.none());
+            walk.each_branch(live, &mut |walk, live| {
+                walk.sent(way, live, &turned, device, &routed.ways)
+            })
         })
     }
 
@@ -318,57 +374,54 @@ impl Walk<'_, '_> {
         way: &Way<'_>,
         live: Vec<Piece>,
         turned: &Region,
-        by_device: &[(u32, Region)],
+        device: u32,
         ways: &[Out],
     ) -> Result<(), Failure> {
         let all = self.union(&live)?;
         let turned = self.limit(self.universe.diagrams.and(&all, turned))?;
+        let machine = self.machine.clone();
+        let straight = self.only(&live, &self.universe.diagrams.not(&turned))?;
+        self.leave(way, straight, device, ways)?;
         if turned.is_none() {
-            return self.leave(way, live, by_device, ways);
+            return Ok(());
         }
+        self.machine = machine;
         let again = self.route_own(way, &turned)?;
-        let mut live = live;
         for (refusal, region) in &again.refused {
             self.end_some(&live, region, End::Refused(*refusal))?;
-            live = self.without(live, region)?;
         }
-        let (mut by_device, mut ways) = (by_device.to_vec(), ways.to_vec());
-        for (_, region) in &mut by_device {
-            *region = self.limit(self.universe.diagrams.minus(region, &turned))?;
-        }
-        for one in &mut ways {
-            one.region = self.limit(self.universe.diagrams.minus(&one.region, &turned))?;
-        }
-        by_device.extend(self.leave_by(way, &again.ways, &all)?);
-        ways.extend(again.ways);
-        self.leave(way, live, &by_device, &ways)
+        let by_device = self.by_device(way, &again.ways)?;
+        self.each_device(way, live, &by_device, &mut |walk, device, live| {
+            walk.leave(way, live, device, &again.ways)
+        })
     }
 
-    /// The hooks on the way out, and the way out.
+    /// The hooks on the way out by a device, and the way out.
     fn leave(
         &mut self,
         way: &Way<'_>,
         live: Vec<Piece>,
-        by_device: &[(u32, Region)],
+        device: u32,
         ways: &[Out],
     ) -> Result<(), Failure> {
-        self.ways = ways.to_vec();
         let all = self.union(&live)?;
+        if all.is_none() {
+            return Ok(());
+        }
+        self.ways = ways.to_vec();
         let kinds = self.kinds_of_way_out(&all);
         self.limit(kinds)?;
         let mut live = self.pass(way, Hook::Postrouting, live)?;
         for (index, passage) in way.of_devices(Hook::Egress) {
-            for (_, region) in by_device.iter().filter(|(device, _)| *device == index) {
-                live = self.pass_some(passage, live, region)?;
+            if index == device {
+                self.universe.place.hook = Hook::Egress;
+                self.untranslated = None;
+                live = self.through(passage, live)?;
             }
         }
-        for (index, region) in by_device {
-            self.end_some(&live, region, End::Leaves(*index))?;
-        }
         self.tell(&all);
-        if !all.is_none() {
-            self.passed.left.push((all, self.machine.writes.clone()));
-        }
+        self.passed.left.push((all, self.machine.writes.clone()));
+        self.end_all(live, End::Leaves(device));
         Ok(())
     }
 
@@ -411,9 +464,23 @@ impl Walk<'_, '_> {
             return Ok(live);
         }
         let first = self.decisions.len();
-        self.hook(&passage.bases, &all)?;
+        // Rules look at addresses themselves: a region without what routing says of them is simpler,
+        // and what is too much in it is taken out at the end.
+        let addresses = (8..40).map(|at| Field::Header { base: Base::Network, at });
+        let known = [CtKey::SrcIp, CtKey::DstIp, CtKey::SrcIp6, CtKey::DstIp6];
+        let known = known.into_iter().flat_map(|key| {
+            [CtDir::Original, CtDir::Reply].map(|dir| Field::Ct(key, Some(dir)))
+        });
+        let free: Vec<u32> =
+            addresses.chain(known).flat_map(|f| self.universe.variables(f).to_vec()).collect();
+        let wider = self.limit(self.universe.diagrams.whatever(&all, free.into_iter()))?;
+        self.hook(&passage.bases, &wider)?;
         let mut on = Vec::new();
-        for decision in self.decisions.split_off(first) {
+        for mut decision in self.decisions.split_off(first) {
+            decision.region = self.limit(self.universe.diagrams.and(&decision.region, &all))?;
+            if decision.region.is_none() {
+                continue;
+            }
             match decision.end {
                 End::Accept => on.push(Piece {
                     region: decision.region,

@@ -325,12 +325,20 @@ impl Walk<'_, '_> {
         for (_, region) in &wrong {
             host = self.universe.diagrams.minus(&host, region)?;
         }
-        for one in &mut out {
-            let by_it = self.wrong_source(way, &one.region, Some(one.hop.link))?;
-            for (_, region) in &by_it {
-                one.region = self.universe.diagrams.minus(&one.region, region)?;
+        let mut links: Vec<u32> = out.iter().map(|out| out.hop.link).collect();
+        links.sort_unstable();
+        links.dedup();
+        for link in links {
+            let by_it = out.iter().filter(|out| out.hop.link == link);
+            let by_it: Vec<Region> = by_it.map(|out| out.region.clone()).collect();
+            let by_it = self.universe.diagrams.union(&by_it)?;
+            let of_it = self.wrong_source(way, &by_it, Some(link))?;
+            for one in out.iter_mut().filter(|out| out.hop.link == link) {
+                for (_, region) in &of_it {
+                    one.region = self.universe.diagrams.minus(&one.region, region)?;
+                }
             }
-            wrong.extend(by_it);
+            wrong.extend(of_it);
         }
         routed.refused.extend(wrong);
         routed.host = host;
@@ -537,7 +545,7 @@ impl Walk<'_, '_> {
     fn own(&mut self, way: &Way<'_>, live: &Region) -> Decided<Routed> {
         let host = self.universe.diagrams.none();
         let mut routed = Routed { refused: Vec::new(), host, ways: Vec::new() };
-        let itself = vec![Hop { link: LOOPBACK, gateway: None }];
+        let itself = [Hop::to_itself()];
         for v6 in [false, true] {
             let version = self.version(v6)?;
             let [_, destination] = self.addresses(v6)?;
@@ -567,7 +575,7 @@ impl Walk<'_, '_> {
         if let [only] = hops {
             return Ok(vec![Out { hop: only.clone(), v6, region }]);
         }
-        let named: Vec<u8> = hops.iter().flat_map(hop_name).collect();
+        let named: Vec<u8> = hops.iter().flat_map(Hop::name).collect();
         let input = self.universe.choice(What::Hop, &value(&named));
         let number = self.universe.bits(Field::Input(input))?;
         let mut all = Vec::new();
@@ -579,13 +587,11 @@ impl Walk<'_, '_> {
         Ok(all)
     }
 
-    /// Says of packets that they leave by their devices; which do, by the index that rules know.
-    /// There are no other packets on the way than those of a region.
-    pub(super) fn leave_by(
+    /// Packets by the device by which they leave, by the index that rules know.
+    pub(super) fn by_device(
         &mut self,
         way: &Way<'_>,
         ways: &[Out],
-        live: &Region,
     ) -> Result<Vec<(u32, Region)>, Failure> {
         let mut by_link: Vec<(u32, Vec<Region>)> = Vec::new();
         for Out { hop, region, .. } in ways {
@@ -597,23 +603,21 @@ impl Walk<'_, '_> {
         let mut all = Vec::new();
         for (link, regions) in by_link {
             let region = self.limit(self.universe.diagrams.union(&regions))?;
-            let Some(device) = way.device(link).filter(|_| !region.is_none()) else { continue };
-            let easier = self.limit(self.universe.diagrams.among(&region, live))?;
-            let said = self.say_way_out(device, &easier);
-            self.limit(said)?;
-            all.push((device.index, region));
+            if let Some(device) = way.device(link).filter(|_| !region.is_none()) {
+                all.push((device.index, region));
+            }
         }
         Ok(all)
     }
 
-    /// Packets of a region leave by a device.
-    fn say_way_out(&mut self, device: &Device, region: &Region) -> Decided<()> {
-        for (field, bytes) in of_device(device) {
+    /// Says that all packets leave by a device.
+    pub(super) fn say_way_out(&mut self, way: &Way<'_>, index: u32) {
+        let device = way.devices.iter().find(|device| device.index == index);
+        for (field, bytes) in device.map(of_device).unwrap_or_default() {
             let bits = value(&bytes);
             let from = bits.len() - field.width() as usize;
-            self.machine.write(self.universe, region, field, &bits[from..])?;
+            self.machine.writes.insert(field, bits[from..].to_vec());
         }
-        Ok(())
     }
 
     /// Says that no packet has a way out yet.
@@ -673,8 +677,9 @@ impl Walk<'_, '_> {
                         .map(|source| std::net::Ipv6Addr::from(source).into()),
                 }
             };
-            if let (false, Some(IpAddr::V4(gateway))) = (v6, hop.gateway) {
-                all.entry(says(u32::from(gateway).into())).or_default().push(region.clone());
+            if let (false, Some(source)) = (v6, hop.source) {
+                let source = (source != 0).then(|| std::net::Ipv4Addr::from(source).into());
+                all.entry(source).or_default().push(region.clone());
                 continue;
             }
             for (address, ranges) in ranges(&starts, last, says) {
@@ -730,24 +735,6 @@ impl Walk<'_, '_> {
         }
         Ok(all)
     }
-}
-
-/// A way out as bytes that no other one of the network has.
-pub(crate) fn hop_name(hop: &Hop) -> Vec<u8> {
-    let mut name = hop.link.to_be_bytes().to_vec();
-    match hop.gateway {
-        None => name.extend([0; 17]),
-        Some(IpAddr::V4(address)) => {
-            name.push(4);
-            name.extend(address.octets());
-            name.extend([0; 12]);
-        }
-        Some(IpAddr::V6(address)) => {
-            name.push(6);
-            name.extend(address.octets());
-        }
-    }
-    name
 }
 
 /// Prefixes at which the choice among the IPv6 addresses of a host may change: each address shares

@@ -437,7 +437,8 @@ impl Walk<'_, '_> {
         let states = self.universe.bits(Field::CtState)?;
         let d = &self.universe.diagrams;
         let mut with = Vec::new();
-        for value in state::WITH_ENTRY {
+        // New ones count as the first.
+        for value in [state::ESTABLISHED, state::RELATED] {
             with.push(bits::equal(d, &states, &[value], &[0xff])?);
         }
         let known = d.minus(&d.union(&with)?, &first)?;
