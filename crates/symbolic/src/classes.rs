@@ -122,7 +122,7 @@ fn changes(universe: &Universe, evaluated: &[&Evaluated]) -> Decided<Vec<Change>
 }
 
 /// Packets by their end.
-fn by_end(d: &Diagrams, decisions: &[Decision]) -> Decided<Vec<(End, Region)>> {
+pub(crate) fn by_end(d: &Diagrams, decisions: &[Decision]) -> Decided<Vec<(End, Region)>> {
     let mut ends: Vec<(End, Vec<Region>)> = Vec::new();
     for decision in decisions {
         match ends.iter_mut().find(|(end, _)| *end == decision.end) {

@@ -2,7 +2,7 @@
 
 //! Whether what is claimed of all packets holds.
 
-use crate::classes::depends;
+use crate::classes::{by_end, depends};
 use crate::diagram::{Limits, Region};
 use crate::fate::{Decider, End};
 use crate::field::Field;
@@ -130,6 +130,7 @@ pub fn prove(
     let Matched { universe, regions, evaluated } = matched(place, program, &matches, limits)?;
     let limit = |limit| Unanswered::after_all(program, limit);
     let d = &universe.diagrams;
+    let ends = by_end(d, &evaluated.decisions).map_err(limit)?;
     let mut proofs = Vec::new();
     for (claim, mut region) in claims.iter().zip(regions) {
         if region.is_none() {
@@ -147,6 +148,14 @@ pub fn prove(
             region = led;
         }
         let mut proof = Proof::Holds;
+        let mut wrong = d.none();
+        for (_, ended) in ends.iter().filter(|(end, _)| !claim.what.allows(*end)) {
+            wrong = d.and(&region, ended).and_then(|ended| d.or(&wrong, &ended)).map_err(limit)?;
+        }
+        if wrong.is_none() {
+            proofs.push(proof);
+            continue;
+        }
         for decision in &evaluated.decisions {
             if claim.what.allows(decision.end) {
                 continue;

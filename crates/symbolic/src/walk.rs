@@ -431,7 +431,17 @@ impl<'a, 'p> Walk<'a, 'p> {
             }
             self.limit(self.universe.diagrams.check_time())?;
             let before = reach.clone();
-            let Follows { ends, next } = self.rule(rule, reach.clone())?;
+            // What comes to a rule is a large region, and what it matches a small one: they meet
+            // once, and not with each of its operations.
+            let met = match self.matching(rule) {
+                Ok(matched) => self.limit(self.universe.diagrams.and(&reach, &matched))?,
+                Err(Failure::NoMeaning { .. }) => reach.clone(),
+                Err(failure) => return Err(failure),
+            };
+            let Follows { ends, next } = match met.is_none() {
+                true => Follows::default(),
+                false => self.rule(rule, met)?,
+            };
             if let Some(notes) = &mut self.notes {
                 let is_break =
                     |end: &RuleEnd| matches!(end, RuleEnd::Verdict(LinkedVerdict::Break));

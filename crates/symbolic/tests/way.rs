@@ -13,8 +13,8 @@ use penstock_net::{DevconfSysctls, Link, Network};
 use penstock_packet::{Frame, Meta, Packet};
 use penstock_program::expr::{CtKey, MetaKey};
 use penstock_symbolic::{
-    Decider, Decision, Done, End, Example, Fate, Field, HeaderBase, Limits, Refusal, Region, Start, Universe, Written,
-    asked, check, evaluate, look_at,
+    Decider, Decision, Done, End, Example, Fate, Field, HeaderBase, Limits, Refusal, Region, Start,
+    Universe, Written, asked, check, evaluate, look_at,
 };
 use support::*;
 
@@ -355,12 +355,7 @@ fn each_packet_goes_its_way() {
                 let address = six[rng.usize(..six.len())];
                 let bytes = (at..).zip(address);
                 let mut wanted: Vec<(Field, Vec<u8>)> = bytes
-                    .map(|(at, byte)| {
-                        (
-                            Field::Header { base: HeaderBase::Network, at },
-                            vec![byte],
-                        )
-                    })
+                    .map(|(at, byte)| (Field::Header { base: HeaderBase::Network, at }, vec![byte]))
                     .collect();
                 wanted.push((Field::Meta(MetaKey::NfProto), vec![10]));
                 let wanted = universe.with_values(&wanted).unwrap();

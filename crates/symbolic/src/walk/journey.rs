@@ -299,7 +299,10 @@ impl Walk<'_, '_> {
     fn ease(&mut self, live: &Region) -> Decided<()> {
         let d = &self.universe.diagrams;
         let looked_at = |field: &Field| {
-            matches!(field, Field::Header { base: Base::Transport, .. } | Field::Meta(_) | Field::Ct(..))
+            matches!(
+                field,
+                Field::Header { base: Base::Transport, .. } | Field::Meta(_) | Field::Ct(..)
+            )
         };
         for (_, bits) in self.machine.writes.iter_mut().filter(|(field, _)| looked_at(field)) {
             for bit in bits {
@@ -468,9 +471,9 @@ impl Walk<'_, '_> {
         // and what is too much in it is taken out at the end.
         let addresses = (8..40).map(|at| Field::Header { base: Base::Network, at });
         let known = [CtKey::SrcIp, CtKey::DstIp, CtKey::SrcIp6, CtKey::DstIp6];
-        let known = known.into_iter().flat_map(|key| {
-            [CtDir::Original, CtDir::Reply].map(|dir| Field::Ct(key, Some(dir)))
-        });
+        let known = known
+            .into_iter()
+            .flat_map(|key| [CtDir::Original, CtDir::Reply].map(|dir| Field::Ct(key, Some(dir))));
         let free: Vec<u32> =
             addresses.chain(known).flat_map(|f| self.universe.variables(f).to_vec()).collect();
         let wider = self.limit(self.universe.diagrams.whatever(&all, free.into_iter()))?;
