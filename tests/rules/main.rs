@@ -231,6 +231,7 @@ fn is_same(a: &Ruleset, b: &Ruleset) -> Result<bool, String> {
                 family: base.family,
             })
             .collect(),
+        way: None,
         numbers: Vec::new(),
         sets: HashMap::new(),
         listed: false,

@@ -33,7 +33,7 @@ fn commands_of_the_page_print_what_stands_there() {
         assert_eq!(printed.trim_end(), expected.trim_end(), "{command}");
         commands += 1;
     }
-    assert_eq!(commands, 8, "commands on the page");
+    assert_eq!(commands, 11, "commands on the page");
 }
 
 #[test]
@@ -47,7 +47,21 @@ fn exit_statuses_say_what_was_found() {
         ("penstock diff --chain inet filter input old.nft new.nft", 2),
         ("penstock diff --hook forward old.nft refactored.nft", 0),
         ("penstock diff --hook input old.nft refactored.nft", 2),
-        ("penstock diff --net net.ip old.nft new.nft", 2),
+        ("penstock diff --net net.ip old.nft old.nft", 0),
+        ("penstock diff --net net.ip old.nft new.nft", 1),
+        ("penstock diff --net missing.ip old.nft new.nft", 2),
+        ("penstock diff --net old.nft old.nft new.nft", 2),
+        ("penstock diff --net net.ip --hook forward old.nft new.nft", 2),
+        ("penstock diff --net-old net.ip old.nft new.nft", 2),
+        ("penstock diff --net net.ip --net-new net.ip router.nft router.nft", 0),
+        ("penstock diff --sysctl net.ipv4.conf.wan.rp_filter=1 old.nft new.nft", 2),
+        ("penstock prove --net net.ip --rules router.nft way", 1),
+        ("penstock prove --net net.ip --rules router.nft guard", 1),
+        ("penstock prove --hook forward --rules router.nft way", 2),
+        ("penstock ask --net net.ip --rules router.nft iifname lan tcp dport 22", 0),
+        ("penstock ask --net net.ip --rules router.nft iifname wan ct state new ip protocol udp", 1),
+        ("penstock ask --net net.ip --matrix --json --rules router.nft", 0),
+        ("penstock cover --net net.ip --rules router.nft", 2),
         ("penstock diff --memory 0 old.nft new.nft", 2),
         ("penstock prove --rules refactored.nft claims", 0),
         ("penstock prove --rules new.nft claims", 1),
