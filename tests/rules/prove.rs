@@ -59,7 +59,10 @@ fn exit_statuses_say_what_was_found() {
         ("penstock prove --net net.ip --rules router.nft guard", 1),
         ("penstock prove --hook forward --rules router.nft way", 2),
         ("penstock ask --net net.ip --rules router.nft iifname lan tcp dport 22", 0),
-        ("penstock ask --net net.ip --rules router.nft iifname wan ct state new ip protocol udp", 1),
+        (
+            "penstock ask --net net.ip --rules router.nft iifname wan ct state new ip protocol udp",
+            1,
+        ),
         ("penstock ask --net net.ip --matrix --json --rules router.nft", 0),
         ("penstock cover --net net.ip --rules router.nft", 2),
         ("penstock diff --memory 0 old.nft new.nft", 2),

@@ -92,4 +92,4 @@ pub use walk::{
     Decision, Evaluated, Failure, Matches, Notes, Noting, evaluate, evaluate_noting, matching,
     may_match,
 };
-pub use way::{Device, Passage, Start, Way};
+pub use way::{Bound, Device, Passage, Start, Way};

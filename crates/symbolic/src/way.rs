@@ -2,6 +2,8 @@
 
 //! The way of packets through a network: its devices, and the base chains at each hook.
 
+use std::sync::Arc;
+
 use penstock_net::{LOOPBACK, Network};
 use penstock_program::env::Interface;
 use penstock_program::{Family, Hook};
@@ -62,6 +64,67 @@ pub struct Way<'a> {
     pub passages: Vec<Passage>,
     /// Where the packets come from.
     pub start: Start,
+}
+
+/// A base chain with its hook.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound<'a> {
+    /// The hook.
+    pub hook: Hook,
+    /// Devices that it is bound to, by their names; a name that ends with `*` is the start of
+    /// several.
+    pub devices: &'a [Arc<str>],
+    /// The chain.
+    pub base: Base,
+}
+
+impl Bound<'_> {
+    /// Whether the chain is bound to a device.
+    pub fn is_on(&self, device: &str) -> bool {
+        self.devices.iter().any(|of| match of.strip_suffix('*') {
+            Some(start) => device.starts_with(start),
+            None => **of == *device,
+        })
+    }
+}
+
+/// Hooks of the IP families, which packets pass whatever their device is.
+const IP_HOOKS: [Hook; 5] =
+    [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
+
+impl<'a> Way<'a> {
+    /// The way through a network with these chains, in the order in which packets pass those of one
+    /// hook. Chains of other families than IP and netdev are none of it.
+    pub fn new(
+        network: &'a Network,
+        start: Start,
+        devices: Vec<Device>,
+        chains: &[Bound<'_>],
+    ) -> Self {
+        let mut passages = Vec::new();
+        let mut add = |hook: Hook, device: Option<u32>, is_here: &dyn Fn(&Bound<'_>) -> bool| {
+            let here = chains.iter().filter(|bound| bound.hook == hook && is_here(bound));
+            let bases: Vec<Base> = here.map(|bound| bound.base).collect();
+            if !bases.is_empty() {
+                passages.push(Passage { hook, device, bases });
+            }
+        };
+        for hook in IP_HOOKS {
+            add(hook, None, &|bound| bound.base.family.is_ip());
+        }
+        for hook in [Hook::Ingress, Hook::Egress] {
+            for device in &devices {
+                let name = network.name_of(device.link);
+                add(hook, Some(device.index), &|bound| bound.is_on(&name));
+            }
+        }
+        Way { network, devices, passages, start }
+    }
+
+    /// All its chains.
+    pub fn bases(&self) -> Vec<Base> {
+        self.passages.iter().flat_map(|passage| &passage.bases).copied().collect()
+    }
 }
 
 impl Way<'_> {

@@ -6,11 +6,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use penstock_program::{Family, Hook};
 use penstock_ruleset::link::LinkedBase;
-use penstock_symbolic::{Base, Failure, Place, Program, Start, Way};
+use penstock_symbolic::{Base, Bound, Failure, Place, Program, Start, Way};
 
 use super::Settings;
 use super::load::{Devices, Loaded};
-use super::network::is_bound_to;
 
 /// A place where packets pass chains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,14 +118,12 @@ pub fn hook_word(hook: Hook) -> &'static str {
     HOOKS.iter().find(|(of, _)| *of == hook).map_or("", |(_, word)| word)
 }
 
-/// A base chain, for the engine.
-pub fn base_of(base: &LinkedBase) -> Base {
-    Base {
-        chain: base.chain,
-        kind: base.base.kind,
-        priority: base.base.priority,
-        family: base.family,
-    }
+/// A base chain with its hook, for the engine.
+pub fn bound(base: &LinkedBase) -> Bound<'_> {
+    let LinkedBase { chain, family, base, .. } = base;
+    let (hook, devices) = (base.hook, &base.devices[..]);
+    let base = Base { chain: *chain, kind: base.kind, priority: base.priority, family: *family };
+    Bound { hook, devices, base }
 }
 
 /// Families whose chains packets pass at one hook.
@@ -256,14 +253,13 @@ impl Station {
             Program { image, bases, way, numbers, sets, listed: settings.listed, now: ruleset.now }
         };
         if let Some(way) = self.way.and_then(|start| ruleset.way(start, devices)) {
-            let bases = way.passages.iter().flat_map(|passage| &passage.bases).copied();
-            return whole(bases.collect(), Some(way), sets);
+            return whole(way.bases(), Some(way), sets);
         }
         let is_here = |base: &&LinkedBase| {
             base.base.hook == self.place.hook
                 && (base.family == self.place.family
                     || group(base.family, self.place.hook) == self.place.family)
-                && self.device.as_ref().is_none_or(|device| is_bound_to(&base.base.devices, device))
+                && self.device.as_ref().is_none_or(|device| bound(base).is_on(device))
                 && self.chain.as_ref().is_none_or(|(table, chain)| {
                     image.table_of(base.chain).is_some_and(|of| *of.name == **table)
                         && image.chain(base.chain).is_some_and(|of| *of.name == **chain)
@@ -272,6 +268,6 @@ impl Station {
         };
         let mut bases: Vec<&LinkedBase> = ruleset.linked.bases.iter().filter(is_here).collect();
         bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
-        whole(bases.into_iter().map(base_of).collect(), None, sets)
+        whole(bases.into_iter().map(|base| bound(base).base).collect(), None, sets)
     }
 }

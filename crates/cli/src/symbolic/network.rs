@@ -7,18 +7,14 @@ use std::sync::Arc;
 
 use penstock_lang::names::Names;
 use penstock_net::Network;
-use penstock_program::{Family, Hook};
-use penstock_symbolic::{Base, Device, Passage, Start, Way};
+use penstock_program::Family;
+use penstock_symbolic::{Bound, Device, Start, Way};
 
 use super::Settings;
-use super::hooks::base_of;
+use super::hooks::bound;
 use super::load::{Devices, Loaded};
 use crate::recognise::{self, hinted, hinted_by};
 use crate::setup::{read, with_sysctls};
-
-/// Hooks of the IP families, which packets pass whatever their device is.
-const IP_HOOKS: [Hook; 5] =
-    [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
 
 /// Reads a network, with the settings of its devices.
 ///
@@ -38,14 +34,6 @@ pub fn network(file: &Path, settings: &Settings) -> Result<Arc<Network>, String>
     Ok(Arc::new(with_sysctls(net, file, &settings.sysctls)?))
 }
 
-/// Whether a chain is bound to a device: by its name, or by the start of it.
-pub fn is_bound_to(bound: &[Arc<str>], device: &str) -> bool {
-    bound.iter().any(|of| match of.strip_suffix('*') {
-        Some(start) => device.starts_with(start),
-        None => **of == *device,
-    })
-}
-
 impl Loaded {
     /// The ruleset in a network.
     ///
@@ -63,8 +51,7 @@ impl Loaded {
                 ));
             }
             let below = net.links().iter().find(|link| {
-                is_bound_to(&base.base.devices, &link.name)
-                    && (net.has_vlans(link.index) || link.port.is_some())
+                bound(base).is_on(&link.name) && (net.has_vlans(link.index) || link.port.is_some())
             });
             if let Some(link) = below {
                 return Err(format!(
@@ -87,29 +74,9 @@ impl Loaded {
             Some(Device { index, link: link.index, interface })
         });
         let known: Vec<Device> = known.collect();
-        let chains = |is_here: &dyn Fn(&penstock_ruleset::link::LinkedBase) -> bool| {
-            let here = self.linked.bases.iter().filter(|base| is_here(base));
-            let mut bases: Vec<_> = here.collect();
-            bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
-            bases.into_iter().map(base_of).collect::<Vec<Base>>()
-        };
-        let mut passages = Vec::new();
-        let mut add = |hook: Hook, device: Option<u32>, bases: Vec<Base>| {
-            if !bases.is_empty() {
-                passages.push(Passage { hook, device, bases });
-            }
-        };
-        for hook in IP_HOOKS {
-            add(hook, None, chains(&|base| base.base.hook == hook && base.family.is_ip()));
-        }
-        for hook in [Hook::Ingress, Hook::Egress] {
-            for (link, device) in network.links().iter().zip(&known) {
-                let bound = chains(&|base| {
-                    base.base.hook == hook && is_bound_to(&base.base.devices, &link.name)
-                });
-                add(hook, Some(device.index), bound);
-            }
-        }
-        Some(Way { network, devices: known, passages, start })
+        let mut bases: Vec<_> = self.linked.bases.iter().collect();
+        bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
+        let chains: Vec<Bound<'_>> = bases.into_iter().map(bound).collect();
+        Some(Way::new(network, start, known, &chains))
     }
 }

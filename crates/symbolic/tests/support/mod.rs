@@ -16,7 +16,7 @@ use penstock_program::Hook;
 use penstock_ruleset::link::{Linked, LinkedBase};
 use penstock_ruleset::{Generation, Ruleset};
 use penstock_symbolic::{
-    Base, Decided, Device, Field, Input, Limits, Passage, Place, Program, Region, Start, Universe,
+    Base, Bound, Decided, Device, Field, Input, Limits, Place, Program, Region, Start, Universe,
     Way,
 };
 
@@ -57,26 +57,18 @@ pub fn way<'a>(rules: &'a Rules, network: &'a Network, start: Start) -> Program<
             interface: penstock_dataplane::interface(link),
         })
         .collect();
-    let mut passages = Vec::new();
-    let mut add = |hook: Hook, device: Option<&Device>| {
-        let is_here = |base: &&LinkedBase| {
-            let name = device.map(|device| network.name_of(device.link));
-            base.base.hook == hook && name.is_none_or(|name| base.base.devices.contains(&name))
-        };
-        let mut bases: Vec<_> = rules.linked.bases.iter().filter(is_here).collect();
-        bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
-        let bases: Vec<Base> = bases.into_iter().map(base_of).collect();
-        if !bases.is_empty() {
-            passages.push(Passage { hook, device: device.map(|device| device.index), bases });
-        }
-    };
-    use Hook::{Egress, Forward, Ingress, Input, Output, Postrouting, Prerouting};
-    [Prerouting, Input, Forward, Output, Postrouting].into_iter().for_each(|hook| add(hook, None));
-    for device in &devices {
-        [Ingress, Egress].into_iter().for_each(|hook| add(hook, Some(device)));
-    }
-    let bases = passages.iter().flat_map(|passage| &passage.bases).copied().collect();
-    let way = Way { network, devices, passages, start };
+    let mut bases: Vec<_> = rules.linked.bases.iter().collect();
+    bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
+    let chains: Vec<Bound<'_>> = bases
+        .iter()
+        .map(|base| Bound {
+            hook: base.base.hook,
+            devices: &base.base.devices,
+            base: base_of(base),
+        })
+        .collect();
+    let way = Way::new(network, start, devices, &chains);
+    let bases = way.bases();
     Program {
         image: &rules.linked.image,
         way: Some(way),
