@@ -272,7 +272,7 @@ pub(crate) fn matching_with(
     let mut walk = Walk::new(universe, program);
     walk.before_tracking = before_tracking;
     walk.machine.writes = values;
-    walk.matching(rule)
+    walk.matching(rule).map(|(region, _)| region)
 }
 
 struct Walk<'a, 'p> {
@@ -433,14 +433,18 @@ impl<'a, 'p> Walk<'a, 'p> {
             let before = reach.clone();
             // What comes to a rule is a large region, and what it matches a small one: they meet
             // once, and not with each of its operations.
-            let met = match self.matching(rule) {
-                Ok(matched) => self.limit(self.universe.diagrams.and(&reach, &matched))?,
-                Err(Failure::NoMeaning { .. }) => reach.clone(),
+            let (met, looks) = match self.matching(rule) {
+                Ok((matched, looks)) => {
+                    (self.limit(self.universe.diagrams.and(&reach, &matched))?, looks)
+                }
+                Err(Failure::NoMeaning { .. }) => (reach.clone(), 0),
                 Err(failure) => return Err(failure),
             };
             let Follows { ends, next } = match met.is_none() {
                 true => Follows::default(),
-                false => self.rule(rule, met)?,
+                // Elements of sets are looked at with what comes to each operation.
+                false if self.noting.closer == Some(rule) => self.rule(rule, 0, met)?,
+                false => self.rule(rule, looks, met)?,
             };
             if let Some(notes) = &mut self.notes {
                 let is_break =
@@ -513,12 +517,12 @@ impl<'a, 'p> Walk<'a, 'p> {
         Ok(common.excludes(hull) || !self.limit(self.universe.diagrams.meet(reach, region))?)
     }
 
-    /// Runs a rule: which packets end it, and how; and which come to its end.
-    fn rule(&mut self, rule: RuleIndex, reach: Region) -> Result<Follows, Failure> {
+    /// Runs a rule from an operation on: which packets end it, and how; and which come to its end.
+    fn rule(&mut self, rule: RuleIndex, first: usize, reach: Region) -> Result<Follows, Failure> {
         let mut ends = Vec::new();
         let mut live = reach;
         let mut elements = 0;
-        for (number, op) in self.program.image.ops_at(rule).iter().enumerate() {
+        for (number, op) in self.program.image.ops_at(rule).iter().enumerate().skip(first) {
             if live.is_none() {
                 break;
             }
@@ -597,8 +601,11 @@ impl<'a, 'p> Walk<'a, 'p> {
         })
     }
 
-    fn matching(&mut self, rule: RuleIndex) -> Result<Region, Failure> {
+    /// Packets for which a rule may do something, and how many operations say which. Registers are
+    /// then as those operations leave them.
+    fn matching(&mut self, rule: RuleIndex) -> Result<(Region, usize), Failure> {
         let mut live = self.universe.diagrams.all();
+        let mut looks = 0;
         for (number, op) in self.program.image.ops_at(rule).iter().enumerate() {
             if !is_look(op) {
                 break;
@@ -610,7 +617,8 @@ impl<'a, 'p> Walk<'a, 'p> {
                 Some(next) => live = next,
                 None => break,
             }
+            looks += 1;
         }
-        Ok(live)
+        Ok((live, looks))
     }
 }

@@ -311,7 +311,7 @@ fn each_packet_goes_its_way() {
     let six = six.map(|text| text.parse::<std::net::Ipv6Addr>().unwrap().octets());
     let limits = Limits { memory: 1 << 30, ..limits() };
     let (mut packets, mut left, mut delivered) = (0, 0, 0);
-    for round in 0..rounds(6) {
+    for round in 0..rounds(4) {
         let (mut lines, settings) = network(&mut rng);
         let mut text = ruleset(&mut rng);
         // Where nothing is left to choose the dataplane has to do the same.
@@ -344,7 +344,7 @@ fn each_packet_goes_its_way() {
         };
         let possible = universe.possible().unwrap();
         let linked = Arc::new(penstock_ruleset::link::Linked::new(&rules.generation).unwrap());
-        for number in 0..30 {
+        for number in 0..20 {
             let mut region =
                 if number % 5 == 4 { possible.clone() } else { usual(&universe, &possible) };
             // Of those that end alike, so that none of the ends is rare.
