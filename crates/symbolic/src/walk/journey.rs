@@ -30,6 +30,9 @@ use crate::way::{Passage, Start, Way};
 /// `IPS_SRC_NAT`, `IPS_DST_NAT`, `IPS_SEQ_ADJUST` and that both have been decided.
 const TRANSLATED: u32 = 0x1f0;
 
+/// That packets were followed, or why they could not be.
+type Walked = Result<(), Failure>;
+
 /// Packets on their way, and what last decided that they go on.
 pub(super) struct Piece {
     pub region: Region,
@@ -81,7 +84,7 @@ pub fn look_at(universe: &mut Universe, programs: &[&Program<'_>]) -> Decided<()
 
 impl Walk<'_, '_> {
     /// The whole way of the packets of a region.
-    pub(super) fn journey(&mut self, way: &Way<'_>, enter: &Region) -> Result<(), Failure> {
+    pub(super) fn journey(&mut self, way: &Way<'_>, enter: &Region) -> Walked {
         // What is impossible is left out at the end: on the way regions are simpler with it.
         let mut region = enter.clone();
         if self.universe.has_several_ways() {
@@ -168,7 +171,7 @@ impl Walk<'_, '_> {
     }
 
     /// What a packet finds that arrives.
-    fn arrive(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Result<(), Failure> {
+    fn arrive(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Walked {
         let mut live = live;
         for (index, passage) in way.of_devices(Hook::Ingress) {
             let Some(device) = way.devices.iter().find(|device| device.index == index) else {
@@ -193,7 +196,7 @@ impl Walk<'_, '_> {
     }
 
     /// Routing of packets that arrive, and what comes after it.
-    fn arrived(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Result<(), Failure> {
+    fn arrived(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Walked {
         let all = self.union(&live)?;
         if all.is_none() {
             return Ok(());
@@ -231,8 +234,8 @@ impl Walk<'_, '_> {
         way: &Way<'_>,
         live: Vec<Piece>,
         by_device: &[(u32, Region)],
-        follow: &mut dyn FnMut(&mut Self, u32, Vec<Piece>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        follow: &mut dyn FnMut(&mut Self, u32, Vec<Piece>) -> Walked,
+    ) -> Walked {
         let machine = self.machine.clone();
         for (index, region) in by_device {
             let live = self.only(&live, region)?;
@@ -260,8 +263,8 @@ impl Walk<'_, '_> {
     fn each_branch(
         &mut self,
         live: Vec<Piece>,
-        follow: &mut dyn FnMut(&mut Self, Vec<Piece>) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        follow: &mut dyn FnMut(&mut Self, Vec<Piece>) -> Walked,
+    ) -> Walked {
         let addresses = (8..40).map(|at| Field::Header { base: Base::Network, at });
         let written = written_fields(self.program);
         let moved = std::mem::take(&mut self.moved);
@@ -348,7 +351,7 @@ impl Walk<'_, '_> {
     }
 
     /// What a packet finds that the host sends.
-    fn send(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Result<(), Failure> {
+    fn send(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Walked {
         let all = self.union(&live)?;
         let every = self.universe.diagrams.all();
         self.tell(&every);
@@ -379,7 +382,7 @@ impl Walk<'_, '_> {
         turned: &Region,
         device: u32,
         ways: &[Out],
-    ) -> Result<(), Failure> {
+    ) -> Walked {
         let all = self.union(&live)?;
         let turned = self.limit(self.universe.diagrams.and(&all, turned))?;
         let machine = self.machine.clone();
@@ -400,13 +403,7 @@ impl Walk<'_, '_> {
     }
 
     /// The hooks on the way out by a device, and the way out.
-    fn leave(
-        &mut self,
-        way: &Way<'_>,
-        live: Vec<Piece>,
-        device: u32,
-        ways: &[Out],
-    ) -> Result<(), Failure> {
+    fn leave(&mut self, way: &Way<'_>, live: Vec<Piece>, device: u32, ways: &[Out]) -> Walked {
         let all = self.union(&live)?;
         if all.is_none() {
             return Ok(());
@@ -600,7 +597,7 @@ impl Walk<'_, '_> {
     }
 
     /// Packets of a region come to an end.
-    fn end_some(&mut self, live: &[Piece], region: &Region, end: End) -> Result<(), Failure> {
+    fn end_some(&mut self, live: &[Piece], region: &Region, end: End) -> Walked {
         let ended = self.only(live, region)?;
         match end {
             // The network decides, and no rule.
@@ -621,7 +618,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn note_routed(&mut self, end: End, region: &Region) -> Result<(), Failure> {
+    fn note_routed(&mut self, end: End, region: &Region) -> Walked {
         if !region.is_none() {
             self.passed.routed.push((end, region.clone()));
         }
