@@ -23,7 +23,7 @@
 //! | `program`, `asked`, `identity` | rulesets: what can be reached, what is asked, what two of them have in common |
 //! | `fate` | what becomes of packets, and what decides it |
 //! | `machine`, `question`, `lookup`, `meaning` | what each operation means: one match over all of them |
-//! | `way`, `routing` | the way of packets through a network; routes for all packets at once |
+//! | `base`, `way`, `routing` | base chains, and the way of packets through a network; routes for all packets at once |
 //! | `walk` | chains, calls and base chains of a hook; with `journey`, `routed` and `translation` from hook to hook |
 //! | `classes`, `diff` | packets by what becomes of them; those that two rulesets treat otherwise |
 //! | `matched`, `ask`, `prove` | what becomes of the packets that a match is about; claims |
@@ -41,6 +41,7 @@
 
 mod ask;
 mod asked;
+mod base;
 mod bits;
 mod boxes;
 mod classes;
@@ -71,6 +72,7 @@ mod way;
 
 pub use ask::{Answer, Answers, Query, ask};
 pub use asked::asked;
+pub use base::Base;
 pub use bits::Bit;
 pub use boxes::{PacketBox, Part, Values, parts};
 pub use classes::Class;
@@ -82,7 +84,7 @@ pub use fate::{Decider, End, Fate, Refusal, Written};
 pub use field::{Base as HeaderBase, Done, Field, Input, What};
 pub use matched::Unanswered;
 pub use place::Place;
-pub use program::{Base, Program, compared, reachable, set_address};
+pub use program::{Program, compared, reachable, set_address};
 pub use progress::{PROGRESS, Progress};
 pub use prove::{Claim, Claimed, Outcome, Proof, Proofs, prove};
 pub use review::{ElementUse, Review, Use, review};

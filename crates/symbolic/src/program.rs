@@ -9,23 +9,11 @@ use std::sync::Arc;
 use penstock_program::expr::{CmpOp, MetaKey};
 use penstock_program::image::{ChainIndex, Image, RuleIndex, Stateful};
 use penstock_program::op::{Effect, Load, Op};
-use penstock_program::{ChainType, DynamicSet, Family, Hook};
+use penstock_program::{DynamicSet, Hook};
 
+use crate::base::Base;
 use crate::field::Field;
 use crate::way::Way;
-
-/// A base chain to evaluate.
-#[derive(Clone, Copy, Debug)]
-pub struct Base {
-    /// Which.
-    pub chain: ChainIndex,
-    /// Its type.
-    pub kind: ChainType,
-    /// Its priority.
-    pub priority: i32,
-    /// Family of its table: in `inet` places chains of `ip` and `ip6` see packets of their own.
-    pub family: Family,
-}
 
 /// A linked ruleset, and which of its chains are looked at.
 pub struct Program<'a> {

@@ -12,12 +12,13 @@ use penstock_program::op::{Load, Op};
 use penstock_sets::Set;
 
 use crate::asked::asked;
+use crate::base::Base;
 use crate::classes::differ;
 use crate::cover::{Coverage, Key, enters, key_of, why_never};
 use crate::diagram::{Decided, Limits, Region, Undecided};
 use crate::example::Example;
 use crate::place::Place;
-use crate::program::{Base, Program, is_look, reachable, rules_from};
+use crate::program::{Program, is_look, reachable, rules_from};
 use crate::progress::PROGRESS;
 use crate::universe::Universe;
 use crate::walk::{Failure, Matches, Noting, evaluate_noting, may_match};

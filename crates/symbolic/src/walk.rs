@@ -21,6 +21,7 @@ use penstock_program::interp::JUMP_STACK;
 use penstock_program::op::{Load, Op};
 use penstock_program::{ChainType, DynamicSet, Family};
 
+use crate::base::Base;
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region, Undecided};
 use crate::fate::End;
@@ -30,8 +31,7 @@ use crate::lookup;
 use crate::machine::Machine;
 use crate::meaning::{At, Follows, Meaning, RuleEnd, Unable};
 use crate::program::{
-    Base, Program, before_tracking, changed_sets, input_number, is_look, set_address,
-    written_fields,
+    Program, before_tracking, changed_sets, input_number, is_look, set_address, written_fields,
 };
 use crate::progress::PROGRESS;
 use crate::universe::Universe;

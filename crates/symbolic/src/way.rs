@@ -8,8 +8,8 @@ use penstock_net::{LOOPBACK, Network};
 use penstock_program::env::Interface;
 use penstock_program::{Family, Hook};
 
+use crate::base::Base;
 use crate::place::Place;
-use crate::program::Base;
 
 /// Where packets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,10 +17,11 @@ use penstock_program::op::Op;
 use penstock_program::{ChainType, Family, Hook};
 
 use super::Example;
+use crate::base::Base;
 use crate::bits::value_at;
 use crate::fate::{Decider, End, Fate, Written};
 use crate::field::{Base as Header, Field, Input, What};
-use crate::program::{Base, Program, asks_input, before_tracking};
+use crate::program::{Program, asks_input, before_tracking};
 use crate::question::Question;
 use crate::routing::Hop;
 use crate::walk::Side;

@@ -10,10 +10,10 @@ use penstock_program::Hook;
 use penstock_program::expr::{CtDir, CtKey, NatKind};
 
 use super::{Failure, Walk};
+use crate::base::Base as BaseChain;
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
 use crate::field::{Base, Done, Field, What, state};
-use crate::program::Base as BaseChain;
 use crate::way::Start;
 
 /// `NF_NAT_RANGE_*`.
