@@ -245,3 +245,30 @@ pub(crate) fn value_at(bits: &[Bit], point: &[bool]) -> Vec<u8> {
     }
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagram::Limits;
+
+    #[test]
+    fn numbers_compare_and_count_down_as_numbers_do() {
+        const WIDTH: usize = 3;
+        let mut d = Diagrams::new(Limits::default());
+        d.add_variables(2 * WIDTH as u32);
+        let number = |from: usize| -> Vec<Bit> {
+            (from..from + WIDTH).map(|n| Bit::of(d.variable(n as u32, true).unwrap())).collect()
+        };
+        let (a, b) = (number(0), number(WIDTH));
+        let not_above = not_above(&d, &a, &b).unwrap();
+        let less = one_less(&d, &a).unwrap();
+        for point in 0..1u8 << (2 * WIDTH) {
+            let at = |i: usize| point >> (2 * WIDTH - 1 - i) & 1 == 1;
+            let bits: Vec<bool> = (0..2 * WIDTH).map(at).collect();
+            let (x, y) = (point >> WIDTH, point & ((1 << WIDTH) - 1));
+            assert_eq!(not_above.contains(&bits), x <= y, "{x} {y}");
+            let expected = x.wrapping_sub(1) & ((1 << WIDTH) - 1);
+            assert_eq!(value_at(&less, &bits), [expected], "{x}");
+        }
+    }
+}

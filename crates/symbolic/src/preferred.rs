@@ -56,13 +56,22 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
         meta(MetaKey::OifName, &name("out0")),
         meta(MetaKey::Iif, &ARRIVAL.to_be_bytes()),
         meta(MetaKey::Oif, &LEAVING.to_be_bytes()),
-        header(Base::Network, 12, &[198, 18]),
-        header(Base::Network, 12, &[198, 18, 0, 2]),
-        header(Base::Network, 16, &[198, 19]),
-        header(Base::Network, 16, &[198, 19, 0, 2]),
-        header(Base::Network, 8, &[0x20, 0x01, 0x0d, 0xb8, 0, 1]),
-        header(Base::Network, 24, &[0x20, 0x01, 0x0d, 0xb8, 0, 2]),
-        header(Base::Network, 8, &[64]),
+    ]);
+    let addresses = match version(universe, &region) {
+        Some(6) => vec![
+            header(Base::Network, 8, &[0x20, 0x01, 0x0d, 0xb8, 0, 1]),
+            header(Base::Network, 24, &[0x20, 0x01, 0x0d, 0xb8, 0, 2]),
+        ],
+        _ => vec![
+            header(Base::Network, 12, &[198, 18]),
+            header(Base::Network, 12, &[198, 18, 0, 2]),
+            header(Base::Network, 16, &[198, 19]),
+            header(Base::Network, 16, &[198, 19, 0, 2]),
+            header(Base::Network, 8, &[64]),
+        ],
+    };
+    wishes.extend(addresses);
+    wishes.extend([
         // Packets as connection tracking takes them for such a state.
         of_tcp(state::NEW, &[0x50, 2]),
         of_tcp(state::ESTABLISHED, &[0x50, 0x10]),
@@ -81,6 +90,15 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
         }
     }
     same_bytes(universe, region)
+}
+
+/// The version of IP of the packets that are preferred of a region: IPv4 where it is possible.
+fn version(universe: &Universe, region: &Region) -> Option<u8> {
+    let d = &universe.diagrams;
+    let four = universe.with_values(&[(Field::Meta(MetaKey::NfProto), vec![2])]).ok()?;
+    let four = d.and(region, &four).ok()?;
+    let point = d.packet_of(if four.is_none() { region } else { &four })?;
+    layout::version(universe, &point)
 }
 
 /// Of a region the packets of the first of these protocols that it has: of IPv4 and IPv6 those that

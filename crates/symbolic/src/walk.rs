@@ -354,7 +354,10 @@ impl<'a, 'p> Walk<'a, 'p> {
                 let first = self.universe.holds(Field::Untranslated);
                 let first = self.limit(first)?;
                 let done = self.machine.field(self.universe, Field::Done(Done::Nat));
-                let done = self.limit(done)?;
+                let mut done = self.limit(done)?;
+                // Packets that are not tracked have no connection (`nf_nat_inet_fn()`).
+                let untracked = self.machine.field(self.universe, Field::Done(Done::Notrack));
+                done.extend(self.limit(untracked)?);
                 wanted = self.limit(self.universe.diagrams.and(&wanted, &first))?;
                 for bit in done {
                     let bit = bit.region(&self.universe.diagrams);

@@ -252,7 +252,8 @@ impl Run<'_, '_> {
             }
             let key = self.route_key();
             let untranslated = universe.flag(Field::Untranslated, point).unwrap_or(true);
-            if base.kind == ChainType::Nat && (!untranslated || self.translated) {
+            let untracked = self.packet.meta.ct.info == CtInfo::Untracked;
+            if base.kind == ChainType::Nat && (!untranslated || self.translated || untracked) {
                 continue;
             }
             let left = self.chain(base.chain);
