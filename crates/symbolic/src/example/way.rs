@@ -409,12 +409,8 @@ impl Run<'_, '_> {
         self.turned |= self.env.context.hook == Hook::Output;
         let key = (CtKey::Status, None);
         if let Some(status) = self.env.connection.get_mut(&key) {
-            let bit = match side {
-                Side::Source => 1u32 << 4,
-                Side::Destination => 1 << 5,
-            };
             let known = status.first_chunk::<4>().map_or(0, |bytes| u32::from_ne_bytes(*bytes));
-            *status = (known | bit).to_ne_bytes().to_vec();
+            *status = (known | side.status()).to_ne_bytes().to_vec();
         }
         Ok(())
     }
@@ -464,12 +460,7 @@ impl Run<'_, '_> {
 
     fn give_address(&mut self, side: Side, address: &[u8]) {
         let v6 = address.len() == 16;
-        let at = match (side, v6) {
-            (Side::Source, false) => 12,
-            (Side::Destination, false) => 16,
-            (Side::Source, true) => 8,
-            (Side::Destination, true) => 24,
-        };
+        let at = usize::from(side.address(v6).start);
         if let Some(bytes) = self.packet.network_mut().get_mut(at..at + address.len()) {
             bytes.copy_from_slice(address);
         }
@@ -477,7 +468,7 @@ impl Run<'_, '_> {
     }
 
     fn give_port(&mut self, side: Side, port: &[u8]) {
-        let at = if side == Side::Source { 0 } else { 2 };
+        let at = usize::from(side.port());
         if let Some(bytes) = self.packet.transport_bytes_mut().and_then(|b| b.get_mut(at..at + 2)) {
             bytes.copy_from_slice(port);
         }

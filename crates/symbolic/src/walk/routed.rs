@@ -39,12 +39,7 @@ pub(super) struct Routed {
 /// Links that filter sources with `rp_filter` as 1: only the way back itself counts.
 const STRICT: u32 = 1;
 
-/// A name or a kind as rules compare it: a value of a field, as bits.
-fn value(bytes: &[u8]) -> Vec<Bit> {
-    bits::constant(bytes)
-}
-
-/// Packets that are not decided yet, out of which regions are taken.
+/// Packets that are not decided yet: regions are taken out of it.
 struct Rest(Region);
 
 impl Walk<'_, '_> {
@@ -76,7 +71,8 @@ impl Walk<'_, '_> {
         Ok([self.network(source)?, self.network(destination)?])
     }
 
-    /// Whether routing rules look at more than addresses, devices and marks.
+    /// What routing looks at, as far as rules of the network ask for it; of the host's own packets, or
+    /// of those that arrive.
     fn flow(&mut self, way: &Way<'_>, v6: bool, own: bool) -> Decided<Flow> {
         let [source, destination] = self.addresses(v6)?;
         let net = way.network;
@@ -576,7 +572,7 @@ impl Walk<'_, '_> {
             return Ok(vec![Out { hop: only.clone(), v6, region }]);
         }
         let named: Vec<u8> = hops.iter().flat_map(Hop::name).collect();
-        let input = self.universe.choice(What::Hop, &value(&named));
+        let input = self.universe.choice(What::Hop, &bits::constant(&named));
         let number = self.universe.bits(Field::Input(input))?;
         let mut all = Vec::new();
         for (at, hop) in (0u8..).zip(hops) {
@@ -614,7 +610,7 @@ impl Walk<'_, '_> {
     pub(super) fn say_way_out(&mut self, way: &Way<'_>, index: u32) {
         let device = way.devices.iter().find(|device| device.index == index);
         for (field, bytes) in device.map(of_device).unwrap_or_default() {
-            let bits = value(&bytes);
+            let bits = bits::constant(&bytes);
             let from = bits.len() - field.width() as usize;
             self.machine.writes.insert(field, bits[from..].to_vec());
         }
@@ -777,7 +773,7 @@ pub(crate) fn way_out(
         for (field, bytes) in of_device(device) {
             let Some(bits) = values.get_mut(&field) else { continue };
             let from = bytes.len() * 8 - bits.len();
-            for (bit, value) in bits.iter_mut().zip(&value(&bytes)[from..]) {
+            for (bit, value) in bits.iter_mut().zip(&bits::constant(&bytes)[from..]) {
                 *bit = bit.replaced(region, value, &universe.diagrams)?;
             }
         }

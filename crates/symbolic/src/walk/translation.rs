@@ -6,6 +6,8 @@
 //! is an input. A connection that was there before is an input, too: its packets get the addresses
 //! that the connection has in the other direction.
 
+use std::ops::Range;
+
 use penstock_program::Hook;
 use penstock_program::expr::{CtDir, CtKey, NatKind};
 
@@ -56,7 +58,8 @@ impl Side {
         base.priority > own
     }
 
-    fn status(self) -> u32 {
+    /// What the connection's status says of it.
+    pub(crate) fn status(self) -> u32 {
         STATUS[usize::from(self == Side::Destination)]
     }
 
@@ -68,7 +71,7 @@ impl Side {
     }
 
     /// Where it stands in the network header, of IPv4 or IPv6.
-    fn address(self, v6: bool) -> std::ops::Range<u16> {
+    pub(crate) fn address(self, v6: bool) -> Range<u16> {
         match (self, v6) {
             (Side::Source, false) => 12..16,
             (Side::Destination, false) => 16..20,
@@ -78,7 +81,7 @@ impl Side {
     }
 
     /// Where its port stands in the transport header.
-    fn port(self) -> u16 {
+    pub(crate) fn port(self) -> u16 {
         if self == Side::Source { 0 } else { 2 }
     }
 
