@@ -227,6 +227,21 @@ fn interest(part: &Part) -> u32 {
     }
 }
 
+/// Whether values are names of devices.
+fn is_name(part: &Part) -> bool {
+    use MetaKey::{BriIifName, BriOifName, IifName, OifName};
+    matches!(part.fields[0], Field::Meta(IifName | OifName | BriIifName | BriOifName))
+}
+
+/// Whether an interval is one name, or all that start with the same bytes.
+fn is_name_or_start((from, to): &(u128, u128)) -> bool {
+    let span = (to - from).wrapping_add(1);
+    from == to
+        || span.is_power_of_two()
+            && span.trailing_zeros().is_multiple_of(8)
+            && from & (span - 1) == 0
+}
+
 /// Whether there is a shorter way to tell values, perhaps.
 fn is_long(part: &Part, values: &Values) -> bool {
     match values {
@@ -273,7 +288,15 @@ fn told(
         masked(universe, part, least).map(Values::Masked),
         masked(universe, part, &most).map(Values::Masked),
     ];
-    for candidate in candidates.into_iter().flatten() {
+    let plain = |values: &Values| match values {
+        Values::In(all) | Values::NotIn(all) => !is_name(part) || all.iter().all(is_name_or_start),
+        Values::Masked(_) | Values::Some => !is_name(part),
+    };
+    let mut candidates: Vec<Values> = candidates.into_iter().flatten().collect();
+    if candidates.iter().any(plain) {
+        candidates.retain(plain);
+    }
+    for candidate in candidates {
         if best.as_ref().is_none_or(|best| count(&candidate) < count(best)) {
             best = Some(candidate);
         }

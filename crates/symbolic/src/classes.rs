@@ -305,6 +305,11 @@ pub(crate) fn classes(
     // What is dropped alike differs in nothing; most packets end alike, so the ends come first.
     let mut parts = Vec::new();
     for (ends, mut part) in by_ends(d, evaluated, region)? {
+        // Lost is lost, whatever the network says of it.
+        let is_refused = |end: &End| matches!(end, End::Refused(_));
+        if of == Of::Differing && ends.iter().all(is_refused) {
+            continue;
+        }
         let that_matter: Vec<&Change> = changes
             .iter()
             .filter(|change| ends.iter().any(|end| matters(change.field, *end)))

@@ -48,6 +48,10 @@ pub fn diff(
     new: &mut Program<'_>,
     limits: Limits,
 ) -> Result<Difference, (Side, Failure)> {
+    if let (Some(old), Some(new)) = (&mut old.way, &mut new.way) {
+        // Connections that are there are the same for both.
+        old.share_connections(new);
+    }
     let changes = identity::compare(old, new);
     let changed =
         changes.gaps.iter().fold((0, 0), |(a, b), gap| (a + gap.old.len(), b + gap.new.len()));

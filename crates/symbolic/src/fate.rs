@@ -67,6 +67,29 @@ pub enum Refusal {
     Absent,
 }
 
+impl Refusal {
+    /// Whether there is something wrong with the packets, and not with the way: no ruleset and no
+    /// route would carry them on.
+    pub fn is_of_packet(self) -> bool {
+        match self {
+            Refusal::Source
+            | Refusal::ReversePath
+            | Refusal::Destination
+            | Refusal::NotForHost
+            | Refusal::NotMember
+            | Refusal::Hops
+            | Refusal::Scope
+            | Refusal::Absent => true,
+            Refusal::NoRoute
+            | Refusal::Blackhole
+            | Refusal::Unreachable
+            | Refusal::Prohibit
+            | Refusal::NotForwarding
+            | Refusal::NoAddress => false,
+        }
+    }
+}
+
 impl From<NoRoute> for Refusal {
     fn from(why: NoRoute) -> Refusal {
         match why {

@@ -77,6 +77,10 @@ impl Claimed {
     /// Whether packets may come to an end.
     fn allows(self, end: End) -> bool {
         match self {
+            // They are packets that nobody would carry on.
+            Claimed::Always(_) | Claimed::AlwaysLeaves(_) if matches!(end, End::Refused(why) if why.is_of_packet()) => {
+                true
+            }
             Claimed::Always(outcome) => outcome.is(end),
             Claimed::Never(outcome) => !outcome.is(end),
             Claimed::AlwaysLeaves(device) => end == End::Leaves(device),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use penstock_net::{LOOPBACK, Network};
 use penstock_program::env::Interface;
-use penstock_program::{Family, Hook};
+use penstock_program::{ChainType, Family, Hook};
 
 use crate::base::Base;
 use crate::place::Place;
@@ -64,6 +64,8 @@ pub struct Way<'a> {
     pub passages: Vec<Passage>,
     /// Where the packets come from.
     pub start: Start,
+    /// Whether connections of IPv4, and of IPv6, may be translated.
+    translates: [bool; 2],
 }
 
 /// A base chain with its hook.
@@ -118,7 +120,15 @@ impl<'a> Way<'a> {
                 add(hook, Some(device.index), &|bound| bound.is_on(&name));
             }
         }
-        Way { network, devices, passages, start }
+        let nat = |family: Family| {
+            let mut bases = chains.iter().map(|bound| bound.base);
+            bases.any(|base| {
+                base.kind == ChainType::Nat
+                    && (base.family == family || base.family == Family::Inet)
+            })
+        };
+        let translates = [nat(Family::Ip), nat(Family::Ip6)];
+        Way { network, devices, passages, start, translates }
     }
 
     /// All its chains.
@@ -153,10 +163,22 @@ impl Way<'_> {
         here.filter_map(|passage| Some((passage.device?, passage)))
     }
 
-    /// Whether rules may translate connections.
+    /// Whether connections may be translated.
     pub(crate) fn translates(&self) -> bool {
-        let mut bases = self.passages.iter().flat_map(|passage| &passage.bases);
-        bases.any(|base| base.kind == penstock_program::ChainType::Nat)
+        self.translates.contains(&true)
+    }
+
+    /// Whether connections of IPv6, or of IPv4, may be translated.
+    pub(crate) fn translates_of(&self, v6: bool) -> bool {
+        self.translates[usize::from(v6)]
+    }
+
+    /// Connections may be translated if they may be on one of two ways.
+    pub(crate) fn share_connections(&mut self, other: &mut Way<'_>) {
+        for (own, of_other) in self.translates.iter_mut().zip(&mut other.translates) {
+            let either = *own || *of_other;
+            (*own, *of_other) = (either, either);
+        }
     }
 }
 

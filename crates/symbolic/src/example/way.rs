@@ -370,7 +370,7 @@ impl Run<'_, '_> {
             return Ok(());
         }
         let Some(request) = self.env.translation.take() else {
-            self.translate_known(side);
+            self.translate_known(way, side);
             return Ok(());
         };
         let v6 = self.is_v6();
@@ -484,11 +484,16 @@ impl Run<'_, '_> {
     }
 
     /// Addresses of a connection that was there before.
-    fn translate_known(&mut self, side: Side) {
+    fn translate_known(&mut self, way: &Way<'_>, side: Side) {
         let first = self.example.value(Field::Untranslated).is_some_and(|value| value[0] != 0);
         let state = self.example.value(Field::CtState).map(|value| value[0]);
         let tracked = self.packet.meta.ct.info != penstock_packet::CtInfo::Untracked;
-        if first || !tracked || !state.is_some_and(|state| state::WITH_ENTRY.contains(&state)) {
+        let may_be = way.translates_of(self.is_v6());
+        if first
+            || !may_be
+            || !tracked
+            || !state.is_some_and(|state| state::WITH_ENTRY.contains(&state))
+        {
             return;
         }
         let direction = self.example.value(Field::Ct(CtKey::Direction, None));

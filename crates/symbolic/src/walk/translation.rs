@@ -455,7 +455,8 @@ impl Walk<'_, '_> {
         let directions = self.universe.bits(Field::Ct(CtKey::Direction, None))?;
         let status = self.universe.bits(Field::Ct(CtKey::Status, None))?;
         let ports = self.has_ports(true)?;
-        for v6 in [false, true] {
+        let way = self.program.way.as_ref();
+        for v6 in [false, true].into_iter().filter(|v6| way.is_some_and(|w| w.translates_of(*v6))) {
             let version = self.version(v6)?;
             for Reversal { direction, status: of, keys } in reversals(side, v6) {
                 let d = &self.universe.diagrams;
