@@ -389,6 +389,8 @@ impl<'a, 'p> Walk<'a, 'p> {
             let end = if policy == Some(false) { End::Drop } else { End::Accept };
             self.decide(rest, end, None);
             if i + 1 == bases.len() {
+                // Where there is one chain, these packets pass none.
+                self.base = self.base.filter(|_| bases.len() > 1);
                 self.decide(around, End::Accept, None);
                 break;
             }

@@ -236,7 +236,11 @@ impl Run<'_, '_> {
                 self.packet.meta.ct = self.example.tracked();
             }
             let base_chain = Some(base.chain);
-            decider = Some(Decider { rule: None, base: base_chain });
+            let of_policy = Decider { rule: None, base: base_chain };
+            // A packet that passes one of several chains passes the hook by the last of them.
+            if bases.len() > 1 {
+                decider = Some(of_policy);
+            }
             if base.family != universe.place.family
                 && base.family != self.env.context.family
                 && base.family.is_ip()
@@ -256,6 +260,7 @@ impl Run<'_, '_> {
             if base.kind == ChainType::Nat && (!untranslated || self.translated || untracked) {
                 continue;
             }
+            decider = Some(of_policy);
             let left = self.chain(base.chain);
             self.turned |= base.kind == ChainType::Route && key != self.route_key();
             match left {
