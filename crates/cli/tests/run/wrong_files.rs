@@ -72,7 +72,10 @@ const COMMANDS: &[(&str, i32, &[&str])] = &[
     (
         "prove --rules rules.nft rules.nft",
         2,
-        &["rules.nft:1: a claim begins with never, always, reach or same", "rules.nft is a ruleset"],
+        &[
+            "rules.nft:1: a claim begins with never, always, reach or same",
+            "rules.nft is a ruleset",
+        ],
     ),
     ("diff rules.nft missing", 2, &["Could not open file \"missing\""]),
     ("diff rules.nft directory", 2, &["Not a regular file: \"directory\""]),
