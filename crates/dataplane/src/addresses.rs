@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+pub(crate) use penstock_net::address6::{is_link_local, needs_device};
 use penstock_packet::Packet;
 use penstock_wire::{ipv4, ipv6};
 
@@ -21,12 +22,6 @@ pub(crate) fn of6(packet: &Packet) -> Option<(u128, u128)> {
     Some((h.src().into(), h.dst().into()))
 }
 
-/// Whether an address means something on one link only (`rt6_need_strict()`): groups, link-local,
-/// loopback.
-pub(crate) fn needs_device(address: u128) -> bool {
-    address >> 120 == 0xff || address >> 118 == 0x3fa || address == 1
-}
-
 /// Whether nothing may come from an address: it is unspecified, loopback, or a group.
 #[inline]
 pub(crate) fn is_no_source(source: u128) -> bool {
@@ -37,11 +32,6 @@ pub(crate) fn is_no_source(source: u128) -> bool {
 #[inline]
 pub(crate) fn is_usual_source(source: u128) -> bool {
     !is_no_source(source) && !is_link_local(source)
-}
-
-/// Whether a unicast address is link-local.
-pub(crate) fn is_link_local(address: u128) -> bool {
-    address >> 118 == 0x3fa
 }
 
 /// An IPv4 address as a number.

@@ -23,6 +23,7 @@
 //! It knows no packets and no rulesets. IPv4 addresses are `u32` and IPv6 addresses `u128` in host
 //! order on the lookup side, so that prefixes compare as numbers.
 
+pub mod address6;
 mod address_lines;
 mod batch;
 mod bridge;

@@ -1,22 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Choice of source addresses for packets that the host itself makes.
+//! Choice among the addresses of a host: for packets that it makes itself, or that NAT gives one.
 
+use crate::address6::{GLOBAL, scope, usual_scope};
 use crate::{Link, Network, Scope};
-
-/// Scope of an IPv6 address as `ipv6_addr_scope()` has it: 1 interface, 2 link, 5 site, 14 global.
-pub(crate) fn scope6(address: u128) -> u8 {
-    let top = (address >> 112) as u16;
-    if top >> 8 == 0xff {
-        (top & 0xf) as u8
-    } else if top & 0xffc0 == 0xfe80 || address == 1 {
-        2
-    } else if top & 0xffc0 == 0xfec0 {
-        5
-    } else {
-        14
-    }
-}
 
 /// Labels of RFC 6724 as the kernel has them (`net/ipv6/addrlabel.c`).
 fn label6(address: u128) -> u32 {
@@ -71,7 +58,7 @@ impl Network {
     /// section 5 without the rules about home and temporary addresses); `None` if there is no
     /// address at all.
     pub fn source6(&self, link: u32, to: u128) -> Option<u128> {
-        let want = scope6(to);
+        let want = scope(to);
         let multicast = to >> 120 == 0xff;
         let link_only = multicast || want <= 2;
         let mut best: Option<(Rank, u128)> = None;
@@ -82,14 +69,10 @@ impl Network {
             // The kernel keeps the address that was added last in front, and of equals takes the
             // first.
             for a in l.addresses6.iter().rev() {
-                let scope = scope6(a.local);
+                let own = scope(a.local);
                 let rank = Rank {
                     same: a.local == to,
-                    scope: if scope >= want {
-                        256 - i32::from(scope)
-                    } else {
-                        i32::from(scope) - 256
-                    },
+                    scope: if own >= want { 256 - i32::from(own) } else { i32::from(own) - 256 },
                     preferred: !a.deprecated,
                     on_link: l.index == link,
                     label: label6(a.local) == label6(to),
@@ -101,6 +84,25 @@ impl Network {
             }
         }
         best.map(|(_, a)| a)
+    }
+
+    /// The IPv4 address that packets get which arrive on a link and are redirected
+    /// (`nf_nat_redirect_ipv4()`): its first one.
+    pub fn redirect4(&self, link: u32) -> Option<u32> {
+        let first = self.link(link)?.addresses4.first()?.local;
+        (first != 0).then_some(first)
+    }
+
+    /// The IPv6 address that packets to a destination get which arrive on a link and are redirected
+    /// (`nf_nat_redirect_ipv6()`): one of the scope of the destination, any for a global one.
+    pub fn redirect6(&self, link: u32, to: u128) -> Option<u128> {
+        let wanted = usual_scope(to);
+        let is_mapped = |address: u128| address >> 32 == 0xffff;
+        let all = self.link(link)?.addresses6.iter().map(|a| a.local);
+        let usable =
+            all.filter(|a| !is_mapped(*a) && (wanted == GLOBAL || wanted == usual_scope(*a)));
+        // The kernel's list has wide scopes first, and in each the address that was added last.
+        usable.max_by_key(|a| usual_scope(*a))
     }
 }
 

@@ -193,6 +193,26 @@ fn sources_are_chosen_as_the_kernel_does() {
 }
 
 #[test]
+fn redirected_packets_go_to_an_address_of_the_scope_of_their_destination() {
+    let text = "link add lan address 02:00:00:00:00:01 type veth\nlink set lan up\n\
+         addr add 2001:db8::1/64 dev lan nodad\naddr add 2001:db8::2/64 dev lan nodad\n\
+         addr add fec0::1/64 dev lan nodad";
+    let net = Network::from_batch("net.ip", text).unwrap();
+    let lan = net.link_by_name("lan").unwrap();
+    assert_eq!(net.redirect4(lan.index), None);
+    for (to, want) in [
+        ("2001:db8::9", "2001:db8::2"),
+        ("fec0::9", "fec0::1"),
+        ("fe80::9", "fe80::ff:fe00:1"),
+        ("ff05::9", "fec0::1"),
+        ("ff12::9", "fe80::ff:fe00:1"),
+        ("ff0e::9", "2001:db8::2"),
+    ] {
+        assert_eq!(net.redirect6(lan.index, v6(to)), Some(v6(want)), "{to}");
+    }
+}
+
+#[test]
 fn a_link_that_goes_down_takes_its_routes_along() {
     let text = format!("{ROUTER}\nlink set wan down");
     let net = Network::from_batch("net.ip", &text).unwrap();

@@ -6,13 +6,13 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
+use penstock_net::address6::needs_device;
 use penstock_net::{
     Action, Flow4, Flow6, Hit, LOOPBACK, Network, Nexthop, NoRoute, RouteType, Rule, Scope,
 };
 
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Diagrams, Region};
-use crate::way::addresses::{KINDS6, needs_device};
 
 /// What routing looks at, most significant bits first; where the packet does not have it, zero.
 pub(crate) struct Flow {
@@ -74,6 +74,10 @@ pub(crate) struct Found {
     /// Ways out; flows share them.
     pub hops: Vec<Hop>,
 }
+
+/// First IPv6 addresses of the ranges that [`needs_device`] tells apart, and of unicast addresses
+/// of different scopes.
+pub(crate) const KINDS6: [u128; 6] = [0, 1, 2, 0xfe80 << 112, 0xfec0 << 112, 0xff00 << 112];
 
 /// What packets find.
 pub(crate) type Outcome = Result<Found, NoRoute>;

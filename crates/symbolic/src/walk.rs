@@ -40,7 +40,7 @@ pub use journey::look_at;
 use routed::Out;
 pub(crate) use routed::way_out;
 use translation::Moved;
-pub(crate) use translation::{Side, reversals};
+pub(crate) use translation::{Side, WITH_PORTS, flags, reversals};
 
 /// Packets of which the same rule has decided.
 #[derive(Clone, Debug)]

@@ -181,19 +181,3 @@ impl Way<'_> {
         }
     }
 }
-
-/// Addresses of hosts mean what they say, but for these.
-pub(crate) mod addresses {
-    /// Whether an IPv6 address means something on one link only (`rt6_need_strict()`).
-    pub fn needs_device(address: u128) -> bool {
-        address >> 120 == 0xff || is_link_local(address) || address == 1
-    }
-
-    /// Whether an IPv6 address is that of a link.
-    pub fn is_link_local(address: u128) -> bool {
-        address >> 118 == 0x3fa
-    }
-
-    /// First IPv6 addresses of the ranges that [`needs_device`] tells apart.
-    pub const KINDS6: [u128; 6] = [0, 1, 2, 0xfe80 << 112, 0xfec0 << 112, 0xff00 << 112];
-}

@@ -306,30 +306,16 @@ impl<S: Sink> Worker<'_, S> {
     /// An address of this host: of the loopback device for the host's own packets, else of the
     /// device of arrival.
     fn redirect_address(&self, context: Context, packet: &Packet) -> Option<IpAddr> {
-        let link = self.net.link(packet.meta.iif);
-        if context.family == Family::Ip {
-            if context.hook == Hook::Output {
-                return Some(std::net::Ipv4Addr::LOCALHOST.into());
-            }
-            let first = link?.addresses4.first()?.local;
-            return (first != 0).then(|| IpAddr::V4(first.into()));
-        }
-        if context.hook == Hook::Output {
-            return Some(std::net::Ipv6Addr::LOCALHOST.into());
-        }
-        let (_, to) = addresses::of6(packet)?;
-        let mut best = None;
-        for address in &link?.addresses6 {
-            let local = address.local;
-            // A destination of global scope takes any address.
-            let usable =
-                local >> 32 != 0xffff && (scope(to) == GLOBAL || scope(to) == scope(local));
-            // The kernel's list has wide scopes first, and in each the address that was added last.
-            if usable && best.is_none_or(|b| scope(local) >= scope(b)) {
-                best = Some(local);
+        let device = packet.meta.iif;
+        match (context.family == Family::Ip, context.hook == Hook::Output) {
+            (true, true) => Some(std::net::Ipv4Addr::LOCALHOST.into()),
+            (false, true) => Some(std::net::Ipv6Addr::LOCALHOST.into()),
+            (true, false) => self.net.redirect4(device).map(|to| IpAddr::V4(to.into())),
+            (false, false) => {
+                let (_, to) = addresses::of6(packet)?;
+                self.net.redirect6(device, to).map(|to| IpAddr::V6(to.into()))
             }
         }
-        best.map(|local| IpAddr::V6(local.into()))
     }
 }
 
@@ -342,25 +328,6 @@ fn destination_bytes(packet: &Packet) -> [u8; 16] {
         out[..len].copy_from_slice(address);
     }
     out
-}
-
-const GLOBAL: u8 = 14;
-
-/// Scope of an IPv6 address (`ipv6_addr_scope()`): host, link, site or global.
-fn scope(address: u128) -> u8 {
-    let start = (address >> 112) as u16;
-    if start >> 8 == 0xff {
-        return match start & 0xf {
-            scope @ (1 | 2 | 5) => scope as u8,
-            _ => GLOBAL,
-        };
-    }
-    match start & 0xffc0 {
-        0xfe80 => 2,
-        0xfec0 => 5,
-        _ if address == 1 => 2,
-        _ => GLOBAL,
-    }
 }
 
 fn is_confirmed(conntrack: &penstock_conntrack::Conntrack, n: u32) -> bool {

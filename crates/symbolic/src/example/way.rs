@@ -5,18 +5,18 @@
 
 use std::net::IpAddr;
 
+use penstock_net::address6::{is_link_local, needs_device};
 use penstock_net::{Devconf, Flow4, Flow6, Hit, LOOPBACK, Link, Network, RouteType, Scope};
 use penstock_packet::PacketType;
 use penstock_program::Hook;
 use penstock_program::expr::{CtDir, CtKey, NatKind};
-use penstock_wire::{ipv4, ipv6, protocol};
+use penstock_wire::{ipv4, ipv6};
 
 use super::run::Run;
 use crate::fate::{Decider, End, Refusal};
 use crate::field::{Field, What, state};
 use crate::routing::Hop;
-use crate::walk::{Side, filters, reversals};
-use crate::way::addresses::{is_link_local, needs_device};
+use crate::walk::{Side, WITH_PORTS, filters, flags, reversals};
 use crate::way::{Device, Passage, Start, Way};
 
 const NOBODY: Decider = Decider { rule: None, base: None };
@@ -376,7 +376,7 @@ impl Run<'_, '_> {
         let v6 = self.is_v6();
         let mut address: Option<Vec<u8>> = None;
         match request.kind {
-            NatKind::Source | NatKind::Destination if request.flags & 1 != 0 => {
+            NatKind::Source | NatKind::Destination if request.flags & flags::MAP_IPS != 0 => {
                 let len = if v6 { 16 } else { 4 };
                 let (min, max) = (&request.min_address[..len], &request.max_address[..len]);
                 address = Some(match min == max {
@@ -396,7 +396,9 @@ impl Run<'_, '_> {
         }
         if self.has_ports() {
             let (min, max) = (request.min_port.to_be_bytes(), request.max_port.to_be_bytes());
-            let port = match (request.flags & 2 != 0, min == max, request.flags & 0x14 != 0) {
+            let given = request.flags & flags::PROTO_SPECIFIED != 0;
+            let random = request.flags & (flags::PROTO_RANDOM | flags::PROTO_RANDOM_FULLY) != 0;
+            let port = match (given, min == max, random) {
                 (true, true, _) => Some(min.to_vec()),
                 (true, false, _) => self.example.chosen(What::Port, &[min, max].concat()),
                 (false, _, true) => self.example.chosen(What::Port, &[0, 1, 0xff, 0xff]),
@@ -438,23 +440,22 @@ impl Run<'_, '_> {
                 false => std::net::Ipv4Addr::LOCALHOST.into(),
             });
         }
-        let link = self.arrival(way).and_then(|device| way.network.link(device.link));
-        let link = link.ok_or(Refusal::NoAddress)?;
-        if !v6 {
-            let first = link.addresses4.first().map(|a| a.local).filter(|a| *a != 0);
-            return first.map(|a| std::net::Ipv4Addr::from(a).into()).ok_or(Refusal::NoAddress);
-        }
-        let to = ipv6::Header::new(self.packet.network()).map_or(0, |header| header.dst().into());
-        let near = is_link_local(to);
-        let usable = link.addresses6.iter().filter(|a| !near || is_link_local(a.local));
-        let best = usable.rev().min_by_key(|a| is_link_local(a.local));
-        best.map(|a| std::net::Ipv6Addr::from(a.local).into()).ok_or(Refusal::NoAddress)
+        let device = self.arrival(way).ok_or(Refusal::NoAddress)?;
+        let address = if v6 {
+            let to =
+                ipv6::Header::new(self.packet.network()).map_or(0, |header| header.dst().into());
+            let address = way.network.redirect6(device.link, to);
+            address.map(|address| std::net::Ipv6Addr::from(address).into())
+        } else {
+            let address = way.network.redirect4(device.link);
+            address.map(|address| std::net::Ipv4Addr::from(address).into())
+        };
+        address.ok_or(Refusal::NoAddress)
     }
 
     fn has_ports(&self) -> bool {
-        use protocol::{DCCP, SCTP, TCP, UDP, UDPLITE};
         let carried = self.packet.transport().map(|transport| transport.protocol);
-        matches!(carried, Some(TCP | UDP | UDPLITE | SCTP | DCCP))
+        carried.is_some_and(|carried| WITH_PORTS.contains(&carried))
             && self.packet.transport_bytes().is_some_and(|bytes| bytes.len() >= 4)
     }
 

@@ -6,18 +6,18 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use penstock_net::{Devconf, LOOPBACK, RouteType};
+use penstock_net::{Action, Devconf, LOOPBACK, Link, Network, RouteType};
 use penstock_program::expr::MetaKey;
 
+use super::translation::WITH_PORTS;
 use super::{Failure, Walk};
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
 use crate::fate::{End, Refusal};
 use crate::field::{Base, Field, What};
-use crate::routing::{self, Flow, Found, Hop, has_prefix, ranges, within};
+use crate::routing::{self, Flow, Found, Hop, KINDS6, has_prefix, ranges, within};
 use crate::universe::Universe;
-use crate::way::addresses::is_link_local;
-use crate::way::{Device, Way};
+use crate::way::{Device, Start, Way};
 
 /// Packets with the same way out.
 #[derive(Clone)]
@@ -38,9 +38,6 @@ pub(super) struct Routed {
 
 /// Links that filter sources with `rp_filter` as 1: only the way back itself counts.
 const STRICT: u32 = 1;
-
-/// Packets that are not decided yet: regions are taken out of it.
-struct Rest(Region);
 
 impl Walk<'_, '_> {
     /// Packets of IPv4, or of IPv6.
@@ -83,7 +80,7 @@ impl Walk<'_, '_> {
         let has_tos = rules.iter().any(|rule| rule.tos != 0)
             || !v6
                 && rules.iter().any(|rule| match rule.action {
-                    penstock_net::Action::Lookup(table) => !net.tos4(table).is_empty(),
+                    Action::Lookup(table) => !net.tos4(table).is_empty(),
                     _ => false,
                 });
         if has_tos {
@@ -139,7 +136,6 @@ impl Walk<'_, '_> {
     /// Packets of which the first four bytes of the transport header are there; with `only_ports`
     /// those of protocols that have ports in them.
     pub(super) fn has_ports(&mut self, only_ports: bool) -> Decided<Region> {
-        use penstock_wire::protocol::{DCCP, SCTP, TCP, UDP, UDPLITE};
         let header = self.universe.holds(Field::Transport)?;
         let whole = self.universe.holds(Field::Present { base: Base::Transport, bytes: 4 })?;
         let region = self.universe.diagrams.and(&header, &whole)?;
@@ -149,16 +145,16 @@ impl Walk<'_, '_> {
         let carried = self.universe.bits(Field::Meta(MetaKey::L4Proto))?;
         let d = &self.universe.diagrams;
         let mut all = Vec::new();
-        for protocol in [TCP, UDP, UDPLITE, SCTP, DCCP] {
+        for protocol in WITH_PORTS {
             all.push(bits::equal(d, &carried, &[protocol], &[0xff])?);
         }
         d.and(&region, &d.union(&all)?)
     }
 
-    /// Takes packets of a region out of the rest.
-    fn take(&self, rest: &mut Rest, region: &Region) -> Decided<Region> {
-        let taken = self.universe.diagrams.and(&rest.0, region)?;
-        rest.0 = self.universe.diagrams.minus(&rest.0, &taken)?;
+    /// Takes packets of a region out of those that are not decided yet.
+    fn take(&self, rest: &mut Region, region: &Region) -> Decided<Region> {
+        let taken = self.universe.diagrams.and(rest, region)?;
+        *rest = self.universe.diagrams.minus(rest, &taken)?;
         Ok(taken)
     }
 
@@ -167,23 +163,24 @@ impl Walk<'_, '_> {
         within(&self.universe.diagrams, address, &[(from.to_be_bytes(), to.to_be_bytes())])
     }
 
+    /// Packets of which an address is one of several.
+    fn is_one_of(&self, address: &[Bit], all: impl IntoIterator<Item = u128>) -> Decided<Region> {
+        let all: BTreeSet<u128> = all.into_iter().collect();
+        let all: Vec<_> = all.iter().map(|a| (a.to_be_bytes(), a.to_be_bytes())).collect();
+        within(&self.universe.diagrams, address, &all)
+    }
+
     /// Packets that have an address of the host as their source, and a destination that does not need
     /// a device: to groups and on links the sender says by which one it sends.
     pub(super) fn own_source(&mut self, way: &Way<'_>) -> Decided<Region> {
-        let links = || way.network.links().iter();
-        let four: Vec<_> =
-            links().flat_map(|l| &l.addresses4).map(|a| u128::from(a.local)).collect();
-        let six: Vec<_> =
-            links().filter(|link| link.up).flat_map(|l| &l.addresses6).map(|a| a.local).collect();
+        let up = way.network.links().iter().filter(|link| link.up);
+        let six: Vec<u128> = up.flat_map(|link| &link.addresses6).map(|a| a.local).collect();
         let mut all = Vec::new();
-        for (v6, own) in [(false, four), (true, six)] {
+        for (v6, own) in [(false, own4(way.network)), (true, six)] {
             let version = self.version(v6)?;
             let [source, destination] = self.addresses(v6)?;
-            let own: BTreeSet<u128> = own.into_iter().collect();
-            let own: Vec<_> = own.iter().map(|a| (a.to_be_bytes(), a.to_be_bytes())).collect();
-            let region = within(&self.universe.diagrams, &source, &own)?;
-            let d = &self.universe.diagrams;
-            let mut region = d.and(&version, &region)?;
+            let own = self.is_one_of(&source, own)?;
+            let mut region = self.universe.diagrams.and(&version, &own)?;
             let of_links: &[(u128, u128)] = match v6 {
                 false => &[(0xe000_0000, 0xffff_ffff)],
                 true => &[(0xfe80 << 112, (0xfec0 << 112) - 1), (0xff << 120, u128::MAX)],
@@ -217,7 +214,7 @@ impl Walk<'_, '_> {
     fn arrivals4(&mut self, way: &Way<'_>, live: &Region) -> Decided<Routed> {
         let version = self.version(false)?;
         let [source, destination] = self.addresses(false)?;
-        let mut rest = Rest(self.universe.diagrams.and(live, &version)?);
+        let mut rest = self.universe.diagrams.and(live, &version)?;
         let host = self.universe.diagrams.none();
         let mut routed = Routed { refused: Vec::new(), host, ways: Vec::new() };
         let conf = |setting: Devconf| -> Vec<(Device, u32)> {
@@ -250,7 +247,7 @@ impl Walk<'_, '_> {
 
         // Groups.
         let groups = self.between(&destination, 0xe000_0000, 0xefff_ffff)?;
-        let mut group = Rest(self.take(&mut rest, &groups)?);
+        let mut group = self.take(&mut rest, &groups)?;
         let mut joined = Vec::new();
         for device in way.arrivals() {
             let Some(link) = way.network.link(device.link) else { continue };
@@ -293,7 +290,7 @@ impl Walk<'_, '_> {
         }
 
         let flow = self.flow(way, false, false)?;
-        let found = routing::route(&self.universe.diagrams, way.network, &flow, &rest.0)?;
+        let found = routing::route(&self.universe.diagrams, way.network, &flow, &rest)?;
         let mut out = Vec::new();
         for (outcome, region) in found {
             let stays = self.universe.diagrams.minus(&region, &forwards)?;
@@ -315,7 +312,7 @@ impl Walk<'_, '_> {
             }
         }
         // Sources of what is for the host, or for a group; 0.0.0.0 of broadcasts is not looked at.
-        host = self.universe.diagrams.or(&host, &group.0)?;
+        host = self.universe.diagrams.or(&host, &group)?;
         let checked = self.universe.diagrams.minus(&host, &no_source)?;
         let mut wrong = self.wrong_source(way, &checked, None)?;
         for (_, region) in &wrong {
@@ -353,10 +350,7 @@ impl Walk<'_, '_> {
         let mut wrong = Vec::new();
         let net = way.network;
         let [source, destination] = self.addresses(false)?;
-        let own: BTreeSet<u128> =
-            net.links().iter().flat_map(|l| &l.addresses4).map(|a| u128::from(a.local)).collect();
-        let own: Vec<_> = own.iter().map(|a| (a.to_be_bytes(), a.to_be_bytes())).collect();
-        let own = within(&self.universe.diagrams, &source, &own)?;
+        let own = self.is_one_of(&source, own4(net))?;
         for device in way.arrivals() {
             let Some(link) = net.link(device.link) else { continue };
             let here = self.arriving_on(device)?;
@@ -432,7 +426,7 @@ impl Walk<'_, '_> {
     ) -> Decided<Vec<(Refusal, Region)>> {
         let version = self.version(true)?;
         let [source, destination] = self.addresses(true)?;
-        let mut rest = Rest(self.universe.diagrams.and(live, &version)?);
+        let mut rest = self.universe.diagrams.and(live, &version)?;
         let mut without = Vec::new();
         for device in way.arrivals() {
             if way.network.link(device.link).is_some_and(|link| link.mtu6().is_none()) {
@@ -473,10 +467,7 @@ impl Walk<'_, '_> {
             if link.conf.forwards6() {
                 forwards.push(here.clone());
             }
-            let groups = self.groups6(link);
-            let groups: Vec<_> =
-                groups.iter().map(|g| (g.to_be_bytes(), g.to_be_bytes())).collect();
-            let groups = within(&self.universe.diagrams, &destination, &groups)?;
+            let groups = self.is_one_of(&destination, groups6(link))?;
             joined.push(self.universe.diagrams.and(&here, &groups)?);
         }
         let d = &self.universe.diagrams;
@@ -519,17 +510,6 @@ impl Walk<'_, '_> {
         Ok(routed)
     }
 
-    /// IPv6 groups that a link is a member of.
-    fn groups6(&self, link: &penstock_net::Link) -> BTreeSet<u128> {
-        const SOLICITED: u128 = 0xff02 << 112 | 0x1_ff00_0000;
-        let fixed = [0xff01u128, 0xff02, 0xff05]
-            .iter()
-            .flat_map(|scope| [1, 2, 0x6a].map(|number| scope << 112 | number));
-        let own = link.addresses6.iter().map(|a| SOLICITED | a.local & 0xff_ffff);
-        let all = fixed.chain(own).chain([SOLICITED]);
-        all.filter(|group| link.joined6(*group)).collect()
-    }
-
     /// What routing does with packets of the host.
     pub(super) fn route_own(&mut self, way: &Way<'_>, live: &Region) -> Result<Routed, Failure> {
         let routed = self.own(way, live);
@@ -545,14 +525,14 @@ impl Walk<'_, '_> {
         for v6 in [false, true] {
             let version = self.version(v6)?;
             let [_, destination] = self.addresses(v6)?;
-            let mut rest = Rest(self.universe.diagrams.and(live, &version)?);
+            let mut rest = self.universe.diagrams.and(live, &version)?;
             if !v6 {
                 let zero = self.between(&destination, 0, 0)?;
                 let zero = self.take(&mut rest, &zero)?;
                 routed.ways.extend(self.share(&itself, v6, zero)?);
             }
             let flow = self.flow(way, v6, true)?;
-            let found = routing::route(&self.universe.diagrams, way.network, &flow, &rest.0)?;
+            let found = routing::route(&self.universe.diagrams, way.network, &flow, &rest)?;
             for (outcome, region) in found {
                 match outcome {
                     Ok(Found { kind: RouteType::Local | RouteType::Anycast, .. }) => {
@@ -609,11 +589,7 @@ impl Walk<'_, '_> {
     /// Says that all packets leave by a device.
     pub(super) fn say_way_out(&mut self, way: &Way<'_>, index: u32) {
         let device = way.devices.iter().find(|device| device.index == index);
-        for (field, bytes) in device.map(of_device).unwrap_or_default() {
-            let bits = bits::constant(&bytes);
-            let from = bits.len() - field.width() as usize;
-            self.machine.writes.insert(field, bits[from..].to_vec());
-        }
+        self.machine.writes.extend(device.map(of_device).into_iter().flatten());
     }
 
     /// Says that no packet has a way out yet.
@@ -696,9 +672,8 @@ impl Walk<'_, '_> {
         &mut self,
         way: &Way<'_>,
         v6: bool,
-        own: bool,
     ) -> Decided<Vec<(Option<IpAddr>, Region)>> {
-        if own {
+        if way.start == Start::Host {
             let loopback: IpAddr = match v6 {
                 false => std::net::Ipv4Addr::LOCALHOST.into(),
                 true => std::net::Ipv6Addr::LOCALHOST.into(),
@@ -706,22 +681,21 @@ impl Walk<'_, '_> {
             return Ok(vec![(Some(loopback), self.universe.diagrams.all())]);
         }
         let [_, destination] = self.addresses(v6)?;
+        let net = way.network;
+        // Each start of a group has a scope of its own.
+        let starts =
+            KINDS6.into_iter().chain((0xff00..=0xffff).map(|start| start << 112)).collect();
         let mut all = Vec::new();
         for device in way.arrivals() {
-            let Some(link) = way.network.link(device.link) else { continue };
             let here = self.arriving_on(device)?;
             if !v6 {
-                let first = link.addresses4.first().map(|a| a.local).filter(|a| *a != 0);
+                let first = net.redirect4(device.link);
                 all.push((first.map(|a| std::net::Ipv4Addr::from(a).into()), here));
                 continue;
             }
-            // Link-local destinations take link-local addresses, others any, the widest first.
-            let starts = BTreeSet::from([0, 0xfe80 << 112, 0xfec0 << 112]);
             let says = |to: u128| {
-                let near = is_link_local(to);
-                let usable = link.addresses6.iter().filter(|a| !near || is_link_local(a.local));
-                let best = usable.rev().min_by_key(|a| is_link_local(a.local));
-                best.map(|a| IpAddr::from(std::net::Ipv6Addr::from(a.local)))
+                let best = net.redirect6(device.link, to);
+                best.map(|a| IpAddr::from(std::net::Ipv6Addr::from(a)))
             };
             for (address, ranges) in ranges(&starts, u128::MAX, says) {
                 let d = &self.universe.diagrams;
@@ -733,9 +707,24 @@ impl Walk<'_, '_> {
     }
 }
 
+/// IPv4 addresses of a host.
+fn own4(net: &Network) -> Vec<u128> {
+    net.links().iter().flat_map(|link| &link.addresses4).map(|a| a.local.into()).collect()
+}
+
+/// IPv6 groups that a link is a member of.
+fn groups6(link: &Link) -> impl Iterator<Item = u128> {
+    const SOLICITED: u128 = 0xff02 << 112 | 0x1_ff00_0000;
+    let fixed = [0xff01u128, 0xff02, 0xff05]
+        .into_iter()
+        .flat_map(|scope| [1, 2, 0x6a].map(|number| scope << 112 | number));
+    let own = link.addresses6.iter().map(|a| SOLICITED | a.local & 0xff_ffff);
+    fixed.chain(own).chain([SOLICITED]).filter(|group| link.joined6(*group))
+}
+
 /// Prefixes at which the choice among the IPv6 addresses of a host may change: each address shares
 /// more or fewer bits with the destination, and labels (`net/ipv6/addrlabel.c`) have prefixes.
-fn sources6(net: &penstock_net::Network) -> Vec<(u128, u8)> {
+fn sources6(net: &Network) -> Vec<(u128, u8)> {
     let mut all: Vec<(u128, u8)> = vec![
         (1, 128),
         (0xffff << 32, 96),
@@ -770,10 +759,9 @@ pub(crate) fn way_out(
         let Some(device) = way.devices.iter().find(|device| device.index == *index) else {
             continue;
         };
-        for (field, bytes) in of_device(device) {
+        for (field, known) in of_device(device) {
             let Some(bits) = values.get_mut(&field) else { continue };
-            let from = bytes.len() * 8 - bits.len();
-            for (bit, value) in bits.iter_mut().zip(&bits::constant(&bytes)[from..]) {
+            for (bit, value) in bits.iter_mut().zip(&known) {
                 *bit = bit.replaced(region, value, &universe.diagrams)?;
             }
         }
@@ -781,17 +769,21 @@ pub(crate) fn way_out(
     Ok(values)
 }
 
-/// What rules ask of a device on the way out, as bytes of numbers.
-fn of_device(device: &Device) -> Vec<(Field, Vec<u8>)> {
+/// What rules ask of a device on the way out.
+fn of_device(device: &Device) -> [(Field, Vec<Bit>); 6] {
     let Device { index, interface, .. } = device;
-    vec![
-        (Field::Meta(MetaKey::Oif), index.to_be_bytes().to_vec()),
-        (Field::Meta(MetaKey::OifName), interface.name.to_vec()),
-        (Field::Meta(MetaKey::OifKind), interface.kind.to_vec()),
-        (Field::Meta(MetaKey::OifType), interface.arphrd.to_be_bytes().to_vec()),
-        (Field::Meta(MetaKey::OifGroup), interface.group.to_be_bytes().to_vec()),
-        (Field::HasMeta(MetaKey::Oif), vec![1]),
-    ]
+    let known: [(Field, &[u8]); 6] = [
+        (Field::Meta(MetaKey::Oif), &index.to_be_bytes()),
+        (Field::Meta(MetaKey::OifName), &interface.name),
+        (Field::Meta(MetaKey::OifKind), &interface.kind),
+        (Field::Meta(MetaKey::OifType), &interface.arphrd.to_be_bytes()),
+        (Field::Meta(MetaKey::OifGroup), &interface.group.to_be_bytes()),
+        (Field::HasMeta(MetaKey::Oif), &[1]),
+    ];
+    known.map(|(field, bytes)| {
+        let bits = bits::constant(bytes);
+        (field, bits[bits.len() - field.width() as usize..].to_vec())
+    })
 }
 
 /// That there is no device on the way out.

@@ -6,25 +6,32 @@
 //! is an input. A connection that was there before is an input, too: its packets get the addresses
 //! that the connection has in the other direction.
 
+use std::net::IpAddr;
 use std::ops::Range;
 
 use penstock_program::Hook;
 use penstock_program::expr::{CtDir, CtKey, NatKind};
+use penstock_wire::protocol;
 
 use super::{Failure, Walk};
 use crate::base::Base as BaseChain;
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
+use crate::fate::{End, Refusal};
 use crate::field::{Base, Done, Field, What, state};
 use crate::way::Start;
 
 /// `NF_NAT_RANGE_*`.
-mod flags {
+pub(crate) mod flags {
     pub const MAP_IPS: u32 = 1;
     pub const PROTO_SPECIFIED: u32 = 1 << 1;
     pub const PROTO_RANDOM: u32 = 1 << 2;
     pub const PROTO_RANDOM_FULLY: u32 = 1 << 4;
 }
+
+/// Protocols of which ports are translated.
+pub(crate) const WITH_PORTS: [u8; 5] =
+    [protocol::TCP, protocol::UDP, protocol::UDPLITE, protocol::SCTP, protocol::DCCP];
 
 /// `IPS_SRC_NAT`, `IPS_DST_NAT`.
 const STATUS: [u32; 2] = [1 << 4, 1 << 5];
@@ -204,7 +211,8 @@ impl Walk<'_, '_> {
             &of_flag(flags::PROTO_RANDOM).region(d),
             &of_flag(flags::PROTO_RANDOM_FULLY).region(d),
         )?;
-        let own = self.program.way.as_ref().is_some_and(|way| way.start == Start::Host);
+        let Some(way) = &self.program.way else { return Ok(possible) };
+        let own = way.start == Start::Host;
         let mut all = self.universe.diagrams.none();
         for of in side.kinds() {
             let d = &self.universe.diagrams;
@@ -221,7 +229,6 @@ impl Walk<'_, '_> {
                 if here.is_none() {
                     continue;
                 }
-                let Some(way) = self.program.way.clone() else { continue };
                 let given = match of {
                     NatKind::Source | NatKind::Destination => {
                         let mapped = self.universe.diagrams.among(&mapped, region)?;
@@ -230,29 +237,24 @@ impl Walk<'_, '_> {
                         possible = self.universe.diagrams.minus(&possible, &wrong)?;
                         continue;
                     }
-                    NatKind::Masquerade => self.masquerade_addresses(&way, v6)?,
-                    NatKind::Redirect => self.redirect_addresses(&way, v6, own)?,
+                    NatKind::Masquerade => self.masquerade_addresses(way, v6)?,
+                    NatKind::Redirect => self.redirect_addresses(way, v6)?,
                 };
                 for (address, to) in given {
                     let to = self.universe.diagrams.and(&here, &to)?;
-                    match address {
-                        Some(std::net::IpAddr::V4(address)) => {
-                            let address = bits::constant(&address.octets());
-                            self.give_address(side, v6, &to, &address)?;
-                        }
-                        Some(std::net::IpAddr::V6(address)) => {
-                            let address = bits::constant(&address.octets());
-                            self.give_address(side, v6, &to, &address)?;
-                        }
-                        None => {
-                            // They are dropped, and no rule says so.
-                            let to = self.universe.diagrams.and(&to, region)?;
-                            possible = self.universe.diagrams.minus(&possible, &to)?;
-                            self.base = None;
-                            let end = crate::fate::End::Refused(crate::fate::Refusal::NoAddress);
-                            self.decide(to, end, None);
-                        }
+                    if let Some(address) = address {
+                        let address = match address {
+                            IpAddr::V4(address) => bits::constant(&address.octets()),
+                            IpAddr::V6(address) => bits::constant(&address.octets()),
+                        };
+                        self.give_address(side, v6, &to, &address)?;
+                        continue;
                     }
+                    // They are dropped, and no rule says so.
+                    let to = self.universe.diagrams.and(&to, region)?;
+                    possible = self.universe.diagrams.minus(&possible, &to)?;
+                    self.base = None;
+                    self.decide(to, End::Refused(Refusal::NoAddress), None);
                 }
             }
         }
@@ -399,15 +401,19 @@ impl Walk<'_, '_> {
 
     /// Gives packets another port.
     fn give_port(&mut self, side: Side, region: &Region, port: &[Bit]) -> Decided<()> {
-        let at = side.port();
-        for (at, byte) in (at..).zip(port.chunks(8)) {
-            let field = Field::Header { base: Base::Transport, at };
-            self.machine.write(self.universe, region, field, byte)?;
-        }
+        self.write_port(side, region, port)?;
         let [_, told] = side.told();
         self.machine.write(self.universe, region, Field::Done(told), port)?;
         let [_, key] = side.other().keys(false);
         self.answer_to(key, region, port)
+    }
+
+    fn write_port(&mut self, side: Side, region: &Region, port: &[Bit]) -> Decided<()> {
+        for (at, byte) in (side.port()..).zip(port.chunks(8)) {
+            let field = Field::Header { base: Base::Transport, at };
+            self.machine.write(self.universe, region, field, byte)?;
+        }
+        Ok(())
     }
 
     /// What answers will have on their other side, where rules ask for it.
@@ -472,10 +478,7 @@ impl Walk<'_, '_> {
                 self.write_address(side, v6, &here, &value)?;
                 let value = self.universe.bits(Field::Ct(port, Some(of)))?;
                 let here = self.universe.diagrams.and(&here, &ports)?;
-                for (at, byte) in (side.port()..).zip(value.chunks(8)) {
-                    let field = Field::Header { base: Base::Transport, at };
-                    self.machine.write(self.universe, &here, field, byte)?;
-                }
+                self.write_port(side, &here, &value)?;
             }
         }
         Ok(())
