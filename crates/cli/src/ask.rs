@@ -227,13 +227,13 @@ fn at(
     let listing = rules.listing(&rules.generation, devices);
     let words =
         Words::new(listing, station.place, &universe, &rule_name).of_protocols(nfproto, transport);
-    let carried = classes.iter().filter(|c| !matches!(c.fates[0].end, End::Refused(_))).count();
+    let carried = classes.iter().filter(|c| !c.fates[0].end.is_refused()).count();
     let classes_word = if carried == 1 { "class" } else { "classes" };
     let mut text = format!("{}: {carried} {classes_word}\n", station.name);
     let mut all = Vec::new();
     let mut dropped: Vec<String> = Vec::new();
     for class in &classes {
-        let is_refused = matches!(class.fates[0].end, End::Refused(_));
+        let is_refused = class.fates[0].end.is_refused();
         *count += usize::from(!is_refused);
         let told = Told::new(&words, class, &[(rules, &program)], devices)?;
         let written = match &asked.write {

@@ -5,7 +5,7 @@
 use penstock_program::expr::MetaKey;
 
 use crate::classes::{Class, Of, classes};
-use crate::diagram::{Limits, Region};
+use crate::diagram::Limits;
 use crate::fate::End;
 use crate::field::Field;
 use crate::matched::{Matched, Seen, Unanswered, matched};
@@ -58,9 +58,7 @@ pub fn ask(
     let mut all = Vec::new();
     for (query, mut region) in queries.iter().zip(regions) {
         if let Some(to) = query.led {
-            let there = evaluated.way.routed.iter().filter(|(end, _)| *end == to);
-            let there: Vec<Region> = there.map(|(_, region)| region.clone()).collect();
-            region = d.union(&there).and_then(|there| d.and(&region, &there)).map_err(limit)?;
+            region = evaluated.way.led_to(d, &region, to).map_err(limit)?;
         }
         let classes = classes(&universe, &[&evaluated], &region, Of::All).map_err(limit)?;
         let only = |key| {

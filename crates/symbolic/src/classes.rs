@@ -51,7 +51,7 @@ pub(crate) enum Of {
 
 /// Whether what was written matters for packets that end so.
 fn matters(field: Field, end: End) -> bool {
-    let passes = !matches!(end, End::Drop | End::Reject(..) | End::Refused(_));
+    let passes = !end.is_lost();
     match field {
         Field::Meta(MetaKey::NfTrace) | Field::CtState => false,
         Field::Ct(..) => true,
@@ -306,8 +306,7 @@ pub(crate) fn classes(
     let mut parts = Vec::new();
     for (ends, mut part) in by_ends(d, evaluated, region)? {
         // Lost is lost, whatever the network says of it.
-        let is_refused = |end: &End| matches!(end, End::Refused(_));
-        if of == Of::Differing && ends.iter().all(is_refused) {
+        if of == Of::Differing && ends.iter().all(|end| end.is_refused()) {
             continue;
         }
         let that_matter: Vec<&Change> = changes
@@ -326,7 +325,7 @@ pub(crate) fn classes(
     // does not drop.
     let mut refused = region.clone();
     for one in evaluated {
-        let of_network = one.decisions.iter().filter(|d| matches!(d.end, End::Refused(_)));
+        let of_network = one.decisions.iter().filter(|d| d.end.is_refused());
         let of_network: Vec<Region> = of_network.map(|d| d.region.clone()).collect();
         refused = d.and(&refused, &d.union(&of_network)?)?;
     }
@@ -334,7 +333,7 @@ pub(crate) fn classes(
     let mut tellers = [Teller::new(universe, &carried), Teller::new(universe, region)];
     let mut classes = Vec::new();
     for (Part { region, fates }, deciders) in parts.into_iter().zip(decided?) {
-        let is_refused = fates.iter().all(|fate| matches!(fate.end, End::Refused(_)));
+        let is_refused = fates.iter().all(|fate| fate.end.is_refused());
         let (boxes, more_boxes) = tellers[usize::from(is_refused)].cover(&region, BOXES)?;
         let Some(example) = d.packet_of(&preferred(universe, &region)?) else { continue };
         classes.push(Class {

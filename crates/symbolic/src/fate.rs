@@ -34,6 +34,18 @@ pub enum End {
     Refused(Refusal),
 }
 
+impl End {
+    /// Whether the network does not carry the packets on.
+    pub fn is_refused(self) -> bool {
+        matches!(self, End::Refused(_))
+    }
+
+    /// Whether nobody gets the packets: rules drop them, or the network does not carry them on.
+    pub fn is_lost(self) -> bool {
+        matches!(self, End::Drop | End::Reject(..) | End::Refused(_))
+    }
+}
+
 /// Why a network does not carry packets on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {

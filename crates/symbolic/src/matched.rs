@@ -63,10 +63,11 @@ pub(crate) fn matched(
     limits: Limits,
 ) -> Result<Matched, Unanswered> {
     let mut fields = asked(place, program);
-    for (one, _) in matches {
-        let of_way = |field: &Field| program.way.is_some() && of_way_out(*field);
-        fields.extend(asked(place, one).into_iter().filter(|field| !of_way(field)));
-    }
+    let asked: Vec<Field> = matches.iter().flat_map(|(one, _)| asked(place, one)).collect();
+    // Where packets have a way, routing says these.
+    let (of_way, of_packet): (Vec<Field>, Vec<Field>) =
+        asked.into_iter().partition(|field| program.way.is_some() && of_way_out(*field));
+    fields.extend(of_packet);
     let limit = |limit: Undecided| {
         Unanswered::Rules(Failure::Undecided { limit, done: (0, program.image.rules.len()) })
     };
@@ -77,9 +78,8 @@ pub(crate) fn matched(
     let regions = |universe: &mut Universe, passed: &Passed| {
         let mut regions = Vec::new();
         let mut out = HashMap::new();
-        let fields = matches.iter().flat_map(|(one, _)| asked(place, one));
         if let Some(way) = &program.way
-            && fields.into_iter().any(of_way_out)
+            && !of_way.is_empty()
         {
             out = way_out(universe, way, &passed.routed).map_err(limit)?;
         }

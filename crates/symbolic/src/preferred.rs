@@ -57,7 +57,7 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
         meta(MetaKey::Iif, &ARRIVAL.to_be_bytes()),
         meta(MetaKey::Oif, &LEAVING.to_be_bytes()),
     ]);
-    let addresses = match version(universe, &region) {
+    let addresses = match version(universe, &region)? {
         Some(6) => vec![
             header(Base::Network, 8, &[0x20, 0x01, 0x0d, 0xb8, 0, 1]),
             header(Base::Network, 24, &[0x20, 0x01, 0x0d, 0xb8, 0, 2]),
@@ -93,12 +93,12 @@ pub(crate) fn preferred(universe: &Universe, region: &Region) -> Decided<Region>
 }
 
 /// The version of IP of the packets that are preferred of a region: IPv4 where it is possible.
-fn version(universe: &Universe, region: &Region) -> Option<u8> {
+fn version(universe: &Universe, region: &Region) -> Decided<Option<u8>> {
     let d = &universe.diagrams;
-    let four = universe.with_values(&[(Field::Meta(MetaKey::NfProto), vec![2])]).ok()?;
-    let four = d.and(region, &four).ok()?;
-    let point = d.packet_of(if four.is_none() { region } else { &four })?;
-    layout::version(universe, &point)
+    let four = universe.with_values(&[(Field::Meta(MetaKey::NfProto), vec![2])])?;
+    let four = d.and(region, &four)?;
+    let point = d.packet_of(if four.is_none() { region } else { &four });
+    Ok(point.and_then(|point| layout::version(universe, &point)))
 }
 
 /// Of a region the packets of the first of these protocols that it has: of IPv4 and IPv6 those that

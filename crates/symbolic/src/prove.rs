@@ -3,7 +3,7 @@
 //! Whether what is claimed of all packets holds.
 
 use crate::classes::{by_end, depends};
-use crate::diagram::{Limits, Region};
+use crate::diagram::Limits;
 use crate::fate::{Decider, End};
 use crate::field::Field;
 use crate::matched::{Matched, Seen, Unanswered, matched};
@@ -29,9 +29,9 @@ impl Outcome {
     fn is(self, end: End) -> bool {
         match (self, end) {
             (Outcome::Accept, End::Accept | End::Host | End::Leaves(_))
-            | (Outcome::Drop, End::Drop | End::Reject(..) | End::Refused(_))
             | (Outcome::Reject, End::Reject(..))
             | (Outcome::Queue, End::Queue { .. }) => true,
+            (Outcome::Drop, end) => end.is_lost(),
             // Without a listener they pass.
             (Outcome::Accept, End::Queue { bypass, .. }) => bypass,
             (_, _) => false,
@@ -142,14 +142,11 @@ pub fn prove(
             continue;
         }
         if let Claimed::Reaches(to) = claim.what {
-            let there = evaluated.way.routed.iter().filter(|(end, _)| *end == to);
-            let there: Vec<Region> = there.map(|(_, region)| region.clone()).collect();
-            let led = d.union(&there).and_then(|there| d.and(&region, &there)).map_err(limit)?;
-            if led.is_none() {
+            region = evaluated.way.led_to(d, &region, to).map_err(limit)?;
+            if region.is_none() {
                 proofs.push(Proof::NothingReaches);
                 continue;
             }
-            region = led;
         }
         let mut proof = Proof::Holds;
         let mut wrong = d.none();

@@ -23,7 +23,7 @@ use penstock_program::{ChainType, DynamicSet, Family};
 
 use crate::base::Base;
 use crate::bits::{self, Bit};
-use crate::diagram::{Decided, Region, Undecided};
+use crate::diagram::{Decided, Diagrams, Region, Undecided};
 use crate::fate::End;
 use crate::field::{Done, Field, Input, What};
 use crate::hull::Hull;
@@ -72,6 +72,15 @@ pub(crate) struct Passed {
     pub routed: Vec<(End, Region)>,
     /// Values of fields of packets that leave, part by part.
     pub left: Vec<(Region, HashMap<Field, Vec<Bit>>)>,
+}
+
+impl Passed {
+    /// Packets of a region that routing leads to an end.
+    pub fn led_to(&self, d: &Diagrams, region: &Region, to: End) -> Decided<Region> {
+        let there = self.routed.iter().filter(|(end, _)| *end == to);
+        let there: Vec<Region> = there.map(|(_, region)| region.clone()).collect();
+        d.and(region, &d.union(&there)?)
+    }
 }
 
 /// What was noted on the way.

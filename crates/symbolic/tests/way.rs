@@ -16,6 +16,7 @@ use penstock_symbolic::{
     Decider, Decision, Done, End, Example, Fate, Field, HeaderBase, Limits, Refusal, Region, Start,
     Universe, Written, asked, check, evaluate, look_at,
 };
+use penstock_wire::ipv4;
 use support::*;
 
 /// What the dataplane did with a packet.
@@ -228,19 +229,6 @@ fn flow(bytes: &[u8]) -> [Vec<u8>; 4] {
     [part(at, len), part(at + len, len), part(header, 2), part(header + 2, 2)]
 }
 
-/// Gives an IPv4 packet its checksum: the bytes have another meaning in IPv6.
-fn sum(bytes: &mut [u8]) {
-    if bytes[0] >> 4 == 4 {
-        let len = usize::from(bytes[0] & 15) * 4;
-        bytes[10..12].fill(0);
-        let words = bytes[..len].chunks(2).map(|b| u32::from(u16::from_be_bytes([b[0], b[1]])));
-        let sum: u32 = words.sum();
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
-        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
-    }
-}
-
 /// Packets that begin a connection, as a host would send them.
 fn usual(universe: &Universe, possible: &Region) -> Region {
     let d = &universe.diagrams;
@@ -439,7 +427,12 @@ fn each_packet_goes_its_way() {
             let mut bytes = link.mac.0.to_vec();
             bytes.extend([2, 0, 0, 0, 0, 0x99]);
             let mut network = example.packet.network().to_vec();
-            sum(&mut network);
+            // The bytes have another meaning in IPv6.
+            if network[0] >> 4 == 4
+                && let Some(mut header) = ipv4::HeaderMut::new(&mut network)
+            {
+                header.fill_checksum();
+            }
             let network = &network[..];
             bytes.extend(if network[0] >> 4 == 6 { [0x86, 0xdd] } else { [8, 0] });
             bytes.extend(network);

@@ -266,8 +266,7 @@ impl Station {
                         && base.family == self.place.family
                 })
         };
-        let mut bases: Vec<&LinkedBase> = ruleset.linked.bases.iter().filter(is_here).collect();
-        bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
-        whole(bases.into_iter().map(|base| bound(base).base).collect(), None, sets)
+        let bases = ruleset.bases().into_iter().filter(is_here);
+        whole(bases.map(|base| bound(base).base).collect(), None, sets)
     }
 }

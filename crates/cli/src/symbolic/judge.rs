@@ -101,13 +101,15 @@ struct Judge<'a> {
 
 impl Judge<'_> {
     fn lines<'c>(&self, lines: &'c [Line]) -> Result<Vec<Decided<'c>>, String> {
-        let mut outcomes = self.outcomes(lines)?.into_iter();
+        let claimed = lines.iter().map(|line| Ok((line, self.claimed(line)?)));
+        let claimed = claimed.collect::<Result<Vec<_>, String>>()?;
+        let mut outcomes = self.outcomes(&claimed)?.into_iter();
         let mut decided = Vec::new();
-        for line in lines {
-            decided.push(match &line.kind {
-                Kind::Same(file) => Decided { line, is_empty: false, wrong: self.same(file)? },
-                _ if self.claimed(line)?.is_none() => Decided { line, is_empty: true, wrong: None },
-                _ => outcomes.next().expect("one for each claim"),
+        for (line, claimed) in claimed {
+            decided.push(match (&line.kind, claimed) {
+                (Kind::Same(file), _) => Decided { line, is_empty: false, wrong: self.same(file)? },
+                (_, None) => Decided { line, is_empty: true, wrong: None },
+                (_, Some(_)) => outcomes.next().expect("one for each claim"),
             });
         }
         Ok(decided)
@@ -150,15 +152,18 @@ impl Judge<'_> {
         }))
     }
 
-    /// Decides the claims about outcomes, in their order.
-    fn outcomes<'c>(&self, lines: &'c [Line]) -> Result<Vec<Decided<'c>>, String> {
+    /// Decides what lines claim of packets, in their order.
+    fn outcomes<'c>(
+        &self,
+        lines: &[(&'c Line, Option<(Claimed, &str)>)],
+    ) -> Result<Vec<Decided<'c>>, String> {
         let &Judge { file, ref station, rules, settings, devices } = self;
         let mut outcome_lines = Vec::new();
         let mut all = Vec::new();
-        for line in lines {
-            let Some((what, matches)) = self.claimed(line)? else { continue };
+        for (line, claimed) in lines {
+            let Some((what, matches)) = *claimed else { continue };
             let wrong = |e| format!("Error: {file}:{}: {e}\n{}", line.number, line.text);
-            outcome_lines.push((line, what));
+            outcome_lines.push((*line, what));
             all.push(Matches::new(matches, station, devices, rules.now).map_err(wrong)?);
         }
         if all.is_empty() {
@@ -220,7 +225,7 @@ impl Judge<'_> {
                 }
             }
         }
-        if decider.rule.is_none() && !matches!(end, End::Refused(_)) {
+        if decider.rule.is_none() && !end.is_refused() {
             let policy = self.rules.decider_text(*decider, self.devices);
             text.push_str(&format!("          {policy}\n"));
         }

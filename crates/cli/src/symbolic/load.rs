@@ -12,7 +12,7 @@ use penstock_net::Network;
 use penstock_print::rules::Written;
 use penstock_program::image::{ChainIndex, RuleIndex};
 use penstock_ruleset::Generation;
-use penstock_ruleset::link::Linked;
+use penstock_ruleset::link::{Linked, LinkedBase};
 use penstock_symbolic::Decider;
 use penstock_system::{SystemFiles, SystemNames};
 
@@ -125,6 +125,13 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// Its base chains, in the order in which packets pass those of one hook.
+    pub fn bases(&self) -> Vec<&LinkedBase> {
+        let mut bases: Vec<&LinkedBase> = self.linked.bases.iter().collect();
+        bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
+        bases
+    }
+
     /// Loads a ruleset.
     ///
     /// # Errors

@@ -74,9 +74,7 @@ impl Loaded {
             Some(Device { index, link: link.index, interface })
         });
         let known: Vec<Device> = known.collect();
-        let mut bases: Vec<_> = self.linked.bases.iter().collect();
-        bases.sort_by_key(|base| (base.base.priority, std::cmp::Reverse(base.base.registered)));
-        let chains: Vec<Bound<'_>> = bases.into_iter().map(bound).collect();
+        let chains: Vec<Bound<'_>> = self.bases().into_iter().map(bound).collect();
         Some(Way::new(network, start, known, &chains))
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use penstock_io::{CaptureWriter, LinkType};
 use penstock_program::image::RuleIndex;
-use penstock_symbolic::{Class, End, Example, Program, check, parts};
+use penstock_symbolic::{Class, Example, Program, check, parts};
 use serde_json::{Value as Json, json};
 
 use super::load::{Devices, Loaded};
@@ -82,7 +82,7 @@ impl<'u> Told<'u> {
             for decider in deciders {
                 let name = side.decider_text(decider, devices);
                 // The fate says why the network does it.
-                if !matches!(fate.end, End::Refused(_)) && !by.contains(&name) {
+                if !fate.end.is_refused() && !by.contains(&name) {
                     by.push(name);
                 }
             }

@@ -529,7 +529,7 @@ impl<'a> Words<'a> {
                 format!("{number:#x}")
             }
         };
-        let is_lost = matches!(fate.end, End::Drop | End::Reject(..) | End::Refused(_));
+        let is_lost = fate.end.is_lost();
         for (field, value) in &fate.written {
             let text = match field {
                 // Where it would have gone.

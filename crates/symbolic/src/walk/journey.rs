@@ -208,14 +208,15 @@ impl Walk<'_, '_> {
         // What is translated at `input` is no matter of those that are forwarded.
         let machine = self.machine.clone();
         let host = self.only(&live, &routed.host)?;
-        self.note_routed(End::Host, &routed.host)?;
+        self.note_routed(End::Host, &routed.host);
         let host = self.pass(way, Hook::Input, host)?;
         self.end_all(host, End::Host);
         self.tell(&routed.host);
         self.machine = machine;
         let by_device = self.by_device(way, &routed.ways)?;
         let on = self.on_their_way(&by_device)?;
-        let (on, ended) = self.hop(on)?;
+        let hop = self.hop(on);
+        let (on, ended) = self.limit(hop)?;
         for (refusal, region) in ended {
             self.end_some(&live, &region, End::Refused(refusal))?;
         }
@@ -251,7 +252,7 @@ impl Walk<'_, '_> {
     /// Notes where packets are to leave; all of them.
     fn on_their_way(&mut self, by_device: &[(u32, Region)]) -> Result<Region, Failure> {
         for (index, region) in by_device {
-            self.note_routed(End::Leaves(*index), region)?;
+            self.note_routed(End::Leaves(*index), region);
         }
         let regions: Vec<Region> = by_device.iter().map(|(_, region)| region.clone()).collect();
         self.limit(self.universe.diagrams.union(&regions))
@@ -511,38 +512,31 @@ impl Walk<'_, '_> {
     }
 
     /// Makes the last hop count, where rules look at it.
-    fn hop(&mut self, region: Region) -> Result<(Region, Vec<(Refusal, Region)>), Failure> {
+    fn hop(&mut self, region: Region) -> Decided<(Region, Vec<(Refusal, Region)>)> {
         let mut region = region;
         let mut ended = Vec::new();
         let kind = Field::Meta(MetaKey::PktType);
         if self.universe.has(kind) {
-            let bits = self.machine.field(self.universe, kind);
-            let bits = self.limit(bits)?;
-            let own = bits::equal(&self.universe.diagrams, &bits, &[0], &[0xff]);
-            let own = self.limit(own)?;
-            let others = self.limit(self.universe.diagrams.minus(&region, &own))?;
-            region = self.limit(self.universe.diagrams.and(&region, &own))?;
-            ended.push((Refusal::NotForHost, others));
+            let bits = self.machine.field(self.universe, kind)?;
+            let d = &self.universe.diagrams;
+            let own = bits::equal(d, &bits, &[PacketType::Host as u8], &[0xff])?;
+            ended.push((Refusal::NotForHost, d.minus(&region, &own)?));
+            region = d.and(&region, &own)?;
         }
         for (at, v6) in [(8, false), (7, true)] {
             let field = Field::Header { base: Base::Network, at };
             if !looks_at_hops(self.program, at) {
                 continue;
             }
-            let version = self.version(v6);
-            let version = self.limit(version)?;
-            let of_it = self.limit(self.universe.diagrams.and(&region, &version))?;
-            let hops = self.machine.field(self.universe, field);
-            let hops = self.limit(hops)?;
-            let over = bits::at_most(&self.universe.diagrams, &hops, &[1]);
-            let over = self.limit(over)?;
-            let over = self.limit(self.universe.diagrams.and(&of_it, &over))?;
-            region = self.limit(self.universe.diagrams.minus(&region, &over))?;
+            let version = self.version(v6)?;
+            let hops = self.machine.field(self.universe, field)?;
+            let d = &self.universe.diagrams;
+            let of_it = d.and(&region, &version)?;
+            let over = d.and(&of_it, &bits::at_most(d, &hops, &[1])?)?;
+            let less = bits::one_less(d, &hops)?;
+            region = d.minus(&region, &over)?;
             ended.push((Refusal::Hops, over));
-            let less = bits::one_less(&self.universe.diagrams, &hops);
-            let less = self.limit(less)?;
-            let written = self.machine.write(self.universe, &of_it, field, &less);
-            self.limit(written)?;
+            self.machine.write(self.universe, &of_it, field, &less)?;
         }
         Ok((region, ended))
     }
@@ -618,10 +612,9 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn note_routed(&mut self, end: End, region: &Region) -> Walked {
+    fn note_routed(&mut self, end: End, region: &Region) {
         if !region.is_none() {
             self.passed.routed.push((end, region.clone()));
         }
-        Ok(())
     }
 }
