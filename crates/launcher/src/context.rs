@@ -11,7 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::filter::Numbers;
 use crate::notify::{Call, Gone, Listener, Outcome};
 use crate::rights;
-use crate::sockets::{OWN, Socket, Sockets};
+use crate::socket::Socket;
+use crate::sockets::{OWN, Sockets};
 use crate::sys::{Errno, check, owned};
 use crate::task::{Known, Task, open_proc};
 

@@ -20,7 +20,8 @@ use crate::context::Context;
 use crate::filter::{self, Numbers};
 use crate::notify::Listener;
 use crate::service::Service;
-use crate::sockets::{Sockets, pair};
+use crate::socket::pair;
+use crate::sockets::Sockets;
 use crate::supervisor;
 use crate::sys::{check, owned};
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use crate::calls;
 use crate::context::{Context, LISTENER, service_of};
 use crate::notify::Outcome;
+use crate::socket::Rooms;
 
 /// How long a call may take until another thread continues with the others.
 const LONG: Duration = Duration::from_millis(200);
@@ -110,7 +111,7 @@ impl Shared {
 
     /// Carries out calls while it is this thread's turn.
     fn serve(&self, watch: &Thread, turn: u64) {
-        let mut scratch = vec![0; SCRATCH];
+        let (mut scratch, mut rooms) = (vec![0; SCRATCH], Rooms::new());
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         while self.is_turn(turn) {
             let many = self.wait(&mut events);
@@ -124,7 +125,7 @@ impl Shared {
                 if let Some(space) = service_of(number) {
                     self.context.sockets().look(space);
                 } else if number != LISTENER {
-                    self.socket(number, seen, &mut scratch);
+                    self.socket(number, seen, &mut rooms);
                 } else if seen & libc::EPOLLIN != 0 {
                     match self.context.listener.receive() {
                         Ok(Some(call)) => calls::handle(&self.context, call, &mut scratch),
@@ -171,10 +172,10 @@ impl Shared {
     }
 
     /// Events of a socket.
-    fn socket(&self, inode: u64, seen: i32, scratch: &mut [u8]) {
+    fn socket(&self, inode: u64, seen: i32, rooms: &mut Rooms) {
         let context = &self.context;
         if seen & libc::EPOLLIN != 0 {
-            calls::take_untrapped(context, inode, scratch);
+            calls::take_untrapped(context, inode, rooms);
         }
         if seen & libc::EPOLLOUT != 0 {
             let _ = context.socket(inode, |socket| socket.refill());

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use super::Trapped;
 use crate::address::Address;
 use crate::context::{Context, Reply, Result};
+use crate::datagram::Datagram;
 use crate::notify::{Call, Outcome};
-use crate::sockets::{Datagram, Waiting};
+use crate::sockets::Waiting;
 use crate::sys::{self, Errno, socket_option};
 use crate::task::{MOST_PARTS, Part, Task};
 
@@ -188,8 +189,8 @@ fn go_on(
             let mut sockets = context.sockets();
             let socket = sockets.get(waiting.inode).ok_or(libc::EBADF)?;
             let (id, space) = (socket.id, socket.space);
-            let mut received = socket.receive(&end, peek, scratch);
             let room = usize::try_from(target.room).unwrap_or(usize::MAX);
+            let mut received = socket.receive(&end, peek, room, scratch);
             if let Ok(datagram) = &mut received
                 && !peek
             {

@@ -11,7 +11,7 @@ use crate::address::Address;
 use crate::context::{Context, Reply, Result};
 use crate::notify::{Call, Outcome};
 use crate::service::Sender;
-use crate::sockets::Unanswered;
+use crate::socket::{ROW, Rooms, Unanswered};
 use crate::sys::Errno;
 use crate::task::MOST_PARTS;
 
@@ -184,28 +184,35 @@ pub(super) fn send(this: &mut Trapped<'_>) -> Result {
 
 /// Carries out what a program has sent without a trapped call. Verdicts about packets, which nobody
 /// waits for, are carried out together.
-pub(crate) fn take_untrapped(context: &Context, inode: u64, scratch: &mut [u8]) {
-    /// Datagrams that are taken from a socket in a row, and bytes that are carried out together.
-    const ROW: usize = 128;
+pub(crate) fn take_untrapped(context: &Context, inode: u64, rooms: &mut Rooms) {
+    /// Times that datagrams are taken from a socket in a row, and bytes that are carried out
+    /// together.
+    const ROWS: usize = 8;
     const TOGETHER: usize = 32 << 10;
     let mut verdicts = Vec::new();
-    for _ in 0..ROW {
-        let taken = context.socket(inode, |socket| socket.take_untrapped(scratch));
-        let Ok(Some(datagram)) = taken else { break };
-        let is_verdict = {
-            let mut sockets = context.sockets();
-            sockets.service_of(inode).is_some_and(|service| !service.wants_name(&datagram))
-        };
-        if !is_verdict {
-            untrapped(context, inode, &std::mem::take(&mut verdicts));
-            untrapped(context, inode, &datagram);
-            continue;
+    for _ in 0..ROWS {
+        let taken = context.socket(inode, |socket| socket.take_untrapped(rooms));
+        let taken = taken.unwrap_or_default();
+        let is_last = taken.len() < ROW;
+        for datagram in taken {
+            let is_verdict = {
+                let mut sockets = context.sockets();
+                sockets.service_of(inode).is_some_and(|service| !service.wants_name(&datagram))
+            };
+            if !is_verdict {
+                untrapped(context, inode, &std::mem::take(&mut verdicts));
+                untrapped(context, inode, &datagram);
+                continue;
+            }
+            verdicts.extend(datagram);
+            // Messages begin at multiples of four bytes.
+            verdicts.resize(verdicts.len().next_multiple_of(4), 0);
+            if verdicts.len() > TOGETHER {
+                untrapped(context, inode, &std::mem::take(&mut verdicts));
+            }
         }
-        verdicts.extend(datagram);
-        // Messages begin at multiples of four bytes.
-        verdicts.resize(verdicts.len().next_multiple_of(4), 0);
-        if verdicts.len() > TOGETHER {
-            untrapped(context, inode, &std::mem::take(&mut verdicts));
+        if is_last {
+            break;
         }
     }
     untrapped(context, inode, &verdicts);
