@@ -84,3 +84,48 @@ fn a_change_after_which_a_claim_does_not_hold_is_refused_whoever_makes_it() {
     let (ok, said) = net.run(&net.r, &format!("$PENSTOCK up {up}"));
     assert!(!ok && said.contains("`same` would refuse each change"), "{said}");
 }
+
+#[test]
+fn claims_about_ways_are_about_the_network_of_their_line() {
+    let Some(mut net) = Net::new() else { return };
+    let directory = net.directory.clone();
+    let file = |name: &str, text: &str| {
+        let path = directory.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    file(
+        "net.ip",
+        "link add r0 type veth\nlink set r0 up\naddress add 198.18.0.1/24 dev r0\n\
+         link add r1 type veth\nlink set r1 up\naddress add 198.18.1.1/24 dev r1\n",
+    );
+    let rules = file("rules.nft", RULES);
+    let way =
+        "never leave r1 iifname r0 tcp dport 23\nreach iifname r0 -> r1 tcp dport 80\n";
+    // Without a network there are no ways.
+    let claims = file("claims", way);
+    let (ok, said) = net.run(&net.r, &format!("$PENSTOCK up r0 r1 --claims {claims}"));
+    assert!(!ok && said.contains("claims:1: this is about the way through a network"), "{said}");
+    let claims = file("claims", &format!("net missing.ip\n{way}"));
+    let (ok, said) = net.run(&net.r, &format!("$PENSTOCK up r0 r1 --claims {claims}"));
+    assert!(!ok && said.contains("missing.ip: No such file"), "{said}");
+    let claims = file("claims", &format!("net net.ip\n{way}"));
+    net.up(&format!("r0 r1 --claims {claims} --rules {rules}"));
+    for (change, claim) in [
+        ("flush ruleset", "claims:2: never leave r1"),
+        ("insert rule inet t f tcp dport 80 drop", "claims:3: reach iifname r0 -> r1"),
+    ] {
+        let (ok, said) = net.run(&net.r, &format!("$PENSTOCK nft {change}"));
+        assert!(
+            !ok && said.contains(claim) && said.contains("by: iifname \"r0\""),
+            "{change}: {said}"
+        );
+    }
+    net.ok(&net.r, "$PENSTOCK nft add rule inet t f tcp dport 443 drop");
+    // The file of a call has a network of its own.
+    let (ok, said) = net.run(
+        &net.r,
+        &format!("cd {} && $PENSTOCK nft --claims claims flush ruleset", directory.display()),
+    );
+    assert!(!ok && said.contains("claims:2: never leave r1"), "{said}");
+}

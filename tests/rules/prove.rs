@@ -55,9 +55,11 @@ fn exit_statuses_say_what_was_found() {
         ("penstock diff --net-old net.ip old.nft new.nft", 2),
         ("penstock diff --net net.ip --net-new net.ip router.nft router.nft", 0),
         ("penstock diff --sysctl net.ipv4.conf.wan.rp_filter=1 old.nft new.nft", 2),
+        ("penstock prove --rules router.nft way", 1),
         ("penstock prove --net net.ip --rules router.nft way", 1),
+        ("penstock nft --offline --claims way -f router.nft", 1),
         ("penstock prove --net net.ip --rules router.nft guard", 1),
-        ("penstock prove --hook forward --rules router.nft way", 2),
+        ("penstock prove --hook forward --rules router.nft way", 1),
         ("penstock ask --net net.ip --rules router.nft iifname lan tcp dport 22", 0),
         (
             "penstock ask --net net.ip --rules router.nft iifname wan ct state new ip protocol udp",

@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use penstock_daemon::control::client::{Caller, Client, Console};
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::control::{self, NftCall};
-use penstock_daemon::proofs::{Becoming, ClaimsText, Proofs};
+use penstock_daemon::proofs::{Becoming, Proofs};
 use penstock_daemon::{BatchLimits, err, errln, out};
 use penstock_lang::session::{Outcome, Refusal, Session};
 use penstock_lang::source::Origin;
@@ -145,8 +145,7 @@ fn run(call: Call) -> ExitCode {
 fn proofs(call: &Call) -> Result<Proofs, String> {
     let mut claims = Vec::new();
     if let Some(name) = &call.claims {
-        let text = std::fs::read_to_string(name).map_err(|e| format!("Error: {name}: {e}"))?;
-        claims.push(ClaimsText { name: name.clone(), text });
+        claims.push(gate::of_file(name).map_err(|e| format!("Error: {e}"))?);
     }
     Ok(Proofs { prover: gate::PROVER, claims, diff: call.diff })
 }

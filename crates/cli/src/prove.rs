@@ -46,6 +46,11 @@ fn usage() -> String {
          which one the claims after it are about:\n\n  \
            hook [FAMILY] HOOK [on DEVICE]\n  \
            chain FAMILY TABLE CHAIN\n\n\
+         or that they are about the whole way through a network, as with --net, and may be:\n\n  \
+           net FILE [NAME=VALUE...]\n  \
+           never leave DEVICE MATCHES...\n  \
+           always leave DEVICE MATCHES...\n  \
+           reach FROM -> TO MATCHES...\n\n\
          {}\n{}:\n{}\n{}:\n{}\n\
          The exit status is 0 if all claims hold, 1 if one does not, and 2 after an error.\n",
         usage_lines(OPTIONS, 28),

@@ -17,6 +17,28 @@ pub struct ClaimsText {
     pub name: String,
     /// Its lines.
     pub text: String,
+    /// Names and texts of files that lines name: networks.
+    pub files: Vec<(String, String)>,
+}
+
+impl ClaimsText {
+    /// Reads the text of a file, and the files that it names.
+    ///
+    /// # Errors
+    /// A file cannot be read: its name, and why.
+    pub fn read<E: fmt::Display>(
+        name: String,
+        prover: &Prover,
+        read: impl Fn(&str) -> Result<String, E>,
+    ) -> Result<Self, String> {
+        let read = |file: &str| read(file).map_err(|reason| format!("{file}: {reason}"));
+        let mut claims = ClaimsText { text: read(&name)?, name, files: Vec::new() };
+        for file in (prover.files)(&claims) {
+            let text = read(&file)?;
+            claims.files.push((file, text));
+        }
+        Ok(claims)
+    }
 }
 
 /// A ruleset that is to be in force, and what an answer about it may take.
@@ -36,6 +58,9 @@ pub struct Becoming<'a> {
 /// Who answers.
 #[derive(Clone, Copy)]
 pub struct Prover {
+    /// Names of the files that a text of claims names. What is wrong in it is told when claims are
+    /// decided.
+    pub files: fn(&ClaimsText) -> Vec<String>,
     /// Whether claims hold of the ruleset. The error is a text that continues `Error: `.
     pub keeps: fn(&ClaimsText, &Becoming<'_>) -> Result<(), String>,
     /// What the change from another ruleset does to packets, in lines. The error is a text that

@@ -2,11 +2,17 @@
 
 //! Files of claims: lines about what becomes of packets at a hook.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use penstock_net::Network;
 use penstock_symbolic::Outcome;
 
 use super::hooks::HookName;
+use super::network::network_of;
+use crate::recognise::{self, hinted};
+use crate::setup::sysctl;
 use crate::test::line::without_comment;
 
 /// What a line of the file claims.
@@ -32,6 +38,17 @@ pub enum About {
     Hook(HookName),
     /// A base chain: its family, its table and its name.
     Chain([String; 3]),
+    /// All on the ways through a network.
+    Way(Net),
+}
+
+/// The network that a line names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Net {
+    /// Its file.
+    pub file: PathBuf,
+    /// What the host does with its devices, by sysctl(8) names.
+    pub sysctls: Vec<(String, u32)>,
 }
 
 /// A claim of a file.
@@ -52,13 +69,15 @@ pub struct Claims {
     pub file: String,
     /// The claims in their order; at least one.
     pub lines: Vec<Line>,
+    /// The networks that lines are about.
+    networks: Vec<(Net, Arc<Network>)>,
 }
 
 impl Claims {
-    /// Reads the claims of a file; `-` is standard input.
+    /// Reads the claims of a file, and the networks that it names; `-` is standard input.
     ///
     /// # Errors
-    /// The file cannot be read, or what is wrong in it, with its line.
+    /// A file cannot be read, or what is wrong in it, with its line.
     pub fn of_file(file: &Path) -> Result<Claims, String> {
         let text = match file.as_os_str() == "-" {
             true => std::io::read_to_string(std::io::stdin()),
@@ -66,7 +85,43 @@ impl Claims {
         };
         let name = file.display().to_string();
         let text = text.map_err(|e| format!("Error: {name}: {e}"))?;
-        Claims::new(&name, &text)
+        Claims::new(&name, &text)?
+            .in_networks(|file| std::fs::read_to_string(file).map_err(|e| e.to_string()))
+    }
+
+    /// Reads the networks that lines name.
+    ///
+    /// # Errors
+    /// What is wrong in one, with its line.
+    pub fn in_networks(
+        mut self,
+        read: impl Fn(&Path) -> Result<String, String>,
+    ) -> Result<Claims, String> {
+        for line in &self.lines {
+            let About::Way(net) = &line.about else { continue };
+            if self.networks.iter().any(|(known, _)| known == net) {
+                continue;
+            }
+            let file = &net.file;
+            let text = read(file).map_err(|e| {
+                hinted(&format!("Error: {}: {e}", file.display()), file, recognise::Given::Net)
+            })?;
+            self.networks.push((net.clone(), network_of(file, &text, &net.sysctls)?));
+        }
+        Ok(self)
+    }
+
+    /// The files of networks that lines name.
+    pub fn network_files(&self) -> impl Iterator<Item = &Path> {
+        self.lines.iter().filter_map(|line| match &line.about {
+            About::Way(net) => Some(&*net.file),
+            _ => None,
+        })
+    }
+
+    /// A network that was read.
+    pub fn network(&self, net: &Net) -> Option<Arc<Network>> {
+        self.networks.iter().find(|(known, _)| known == net).map(|(_, network)| network.clone())
     }
 
     /// Reads the claims of a text that is from a file with this name.
@@ -82,7 +137,7 @@ impl Claims {
                 continue;
             }
             let wrong = |what: String| format!("Error: {name}:{number}: {what}\n{line}");
-            if let Some(next) = heading(line) {
+            if let Some(next) = heading(line, Path::new(name)) {
                 about = next.map_err(wrong)?;
                 continue;
             }
@@ -91,13 +146,13 @@ impl Claims {
         }
         match lines.is_empty() {
             true => Err(format!("Error: {name}: there are no claims in it")),
-            false => Ok(Claims { file: name.to_owned(), lines }),
+            false => Ok(Claims { file: name.to_owned(), lines, networks: Vec::new() }),
         }
     }
 }
 
 /// The chains that later lines are about, if a line says so.
-fn heading(line: &str) -> Option<Result<About, String>> {
+fn heading(line: &str, file: &Path) -> Option<Result<About, String>> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
         ["hook", ref rest @ ..] => Some(HookName::parse(rest).map(About::Hook)),
@@ -105,6 +160,15 @@ fn heading(line: &str) -> Option<Result<About, String>> {
             Some(Ok(About::Chain([family, table, chain].map(str::to_owned))))
         }
         ["chain", ..] => Some(Err("`chain` takes a family, a table and a chain".to_owned())),
+        ["net", network, ref sysctls @ ..] => {
+            let sysctls = sysctls.iter().map(|value| {
+                sysctl(OsStr::new(value)).map_err(|_| format!("`{value}` is no NAME=VALUE"))
+            });
+            let file = beside(file, network);
+            let net = |sysctls| About::Way(Net { file, sysctls });
+            Some(sysctls.collect::<Result<_, _>>().map(net))
+        }
+        ["net"] => Some(Err("`net` takes a file".to_owned())),
         _ => None,
     }
 }
@@ -137,13 +201,15 @@ fn kind(line: &str, file: &Path) -> Result<Kind, &'static str> {
             let matches = matches.trim().to_owned();
             Ok(Kind::Outcome { always: word == "always", outcome, matches })
         }
-        "same" if !rest.trim().is_empty() => {
-            let directory = file.parent().unwrap_or(Path::new(""));
-            Ok(Kind::Same(directory.join(rest.trim())))
-        }
+        "same" if !rest.trim().is_empty() => Ok(Kind::Same(beside(file, rest.trim()))),
         "reach" => reach(rest),
         _ => Err("a claim begins with never, always, reach or same"),
     }
+}
+
+/// A file that a line of another one names.
+fn beside(file: &Path, name: &str) -> PathBuf {
+    file.parent().unwrap_or(Path::new("")).join(name)
 }
 
 /// `reach FROM -> TO`: what begins a connection, unless the matches are about `ct state`.
@@ -175,8 +241,9 @@ mod tests {
     fn claims_are_about_what_the_line_before_them_says() {
         let text = "never accept tcp dport 22 # nobody\nhook forward\nalways drop\n\n\
                     chain inet filter input\nnever drop ct state established\n\
-                    hook ingress on \"lan\"\nnever accept";
-        let claims = Claims::new("claims", text).unwrap();
+                    hook ingress on \"lan\"\nnever accept\n\
+                    net some.ip net.ipv4.conf.all.rp_filter=1\nreach iifname lan -> host";
+        let claims = Claims::new("of/claims", text).unwrap();
         let hook = |family, hook, device: Option<&str>| {
             About::Hook(HookName { family, hook, device: device.map(str::to_owned) })
         };
@@ -185,6 +252,13 @@ mod tests {
             (3, hook(Family::Inet, Hook::Forward, None)),
             (6, About::Chain(["inet", "filter", "input"].map(str::to_owned))),
             (8, hook(Family::Netdev, Hook::Ingress, Some("lan"))),
+            (
+                10,
+                About::Way(Net {
+                    file: "of/some.ip".into(),
+                    sysctls: vec![("net.ipv4.conf.all.rp_filter".to_owned(), 1)],
+                }),
+            ),
         ];
         let found: Vec<_> =
             claims.lines.into_iter().map(|line| (line.number, line.about)).collect();
@@ -204,6 +278,8 @@ mod tests {
             ("hook ip input", "claims:1: packets of ip pass hooks of inet"),
             ("hook input on lan", "claims:1: packets pass this hook whatever their device is"),
             ("chain filter input", "claims:1: `chain` takes a family, a table and a chain"),
+            ("net", "claims:1: `net` takes a file"),
+            ("net some.ip rp_filter", "claims:1: `rp_filter` is no NAME=VALUE"),
             ("reach iifname lan", "claims:1: `reach` takes FROM -> TO"),
             ("reach -> host", "claims:1: `reach` takes FROM -> TO"),
         ] {

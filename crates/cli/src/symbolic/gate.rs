@@ -3,6 +3,7 @@
 //! What is found out of a ruleset before it is in force: whether claims hold of it, and what it does
 //! to packets that the one before it did not.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use penstock_daemon::proofs::{Becoming, ClaimsText, Prover};
@@ -12,27 +13,50 @@ use penstock_symbolic::Limits;
 
 use super::Settings;
 use super::change::Change;
-use super::claims::{Claims, Kind};
+use super::claims::{About, Claims, Kind, Line};
 use super::judge::decide;
 use super::load::{Devices, Loaded};
 use super::remarks::remarks;
 
 /// Answers what the dataplane asks of a change.
-pub const PROVER: Prover = Prover { keeps, difference, review };
+pub const PROVER: Prover = Prover { files, keeps, difference, review };
+
+/// Reads a file of claims, and the files that it names.
+///
+/// # Errors
+/// The name of a file that cannot be read, and why.
+pub fn of_file(name: &str) -> Result<ClaimsText, String> {
+    ClaimsText::read(name.to_owned(), &PROVER, |file| std::fs::read_to_string(file))
+}
 
 /// Checks the text of claims that rulesets are to keep.
 ///
 /// # Errors
 /// What is wrong in it, after `Error: `.
 pub fn read(claims: &ClaimsText) -> Result<Claims, String> {
-    let read = Claims::new(&claims.name, &claims.text)?;
-    match read.lines.iter().find(|line| matches!(line.kind, Kind::Same(_))) {
-        Some(line) => Err(format!(
-            "Error: {}:{}: `same` would refuse each change\n{}",
-            claims.name, line.number, line.text
-        )),
-        None => Ok(read),
+    let read = Claims::new(&claims.name, &claims.text)?.in_networks(|file| {
+        let known = claims.files.iter().find(|(name, _)| Path::new(name) == file);
+        known.map(|(_, text)| text.clone()).ok_or_else(|| "it was not read".to_owned())
+    })?;
+    for line in &read.lines {
+        let wrong = match line.kind {
+            Kind::Same(_) => "`same` would refuse each change",
+            Kind::Leave { .. } | Kind::Reach { .. } if !matches!(line.about, About::Way(_)) => {
+                "this is about the way through a network: a line `net FILE` before it"
+            }
+            _ => continue,
+        };
+        let Line { number, text, .. } = line;
+        return Err(format!("Error: {}:{number}: {wrong}\n{text}", claims.name));
     }
+    Ok(read)
+}
+
+/// Names of the files of networks.
+fn files(claims: &ClaimsText) -> Vec<String> {
+    let read = Claims::new(&claims.name, &claims.text);
+    let files = read.iter().flat_map(Claims::network_files);
+    files.map(|file| file.to_string_lossy().into_owned()).collect()
 }
 
 /// Whether claims hold of the ruleset that is to be in force.

@@ -51,6 +51,11 @@ pub fn decide<'c>(
     let mut decided = Vec::new();
     // Claims about one hook are decided together.
     for lines in claims.lines.chunk_by(|a, b| a.about == b.about) {
+        let placed = match &lines[0].about {
+            About::Way(net) => claims.network(net).map(|net| rules.placed(net)).transpose()?,
+            _ => None,
+        };
+        let rules = placed.as_ref().unwrap_or(rules);
         let mut all: Vec<Decided<'c>> = Vec::new();
         for station in about(&lines[0].about, rules, settings)? {
             let judge = Judge { file: &claims.file, station, rules, settings, devices };
@@ -71,6 +76,10 @@ fn about(about: &About, rules: &Loaded, settings: &Settings) -> Result<Vec<Stati
     let found = match about {
         About::Given => stations(&[rules], settings)?,
         About::Hook(name) => vec![name.station(rules)?],
+        About::Way(_) => {
+            let whole = Settings { chain: None, hook: None, ..settings.clone() };
+            stations(&[rules], &whole)?
+        }
         About::Chain(chain) => {
             stations(&[rules], &Settings { chain: Some(chain.clone()), ..settings.clone() })?
         }
@@ -121,7 +130,12 @@ impl Judge<'_> {
         let wrong = |e: String| format!("Error: {}:{}: {e}\n{}", self.file, line.number, line.text);
         let device = |name: &str| {
             let network = self.rules.network.as_ref().filter(|_| self.station.way.is_some());
-            let no_network = || wrong("this is about the way through a network: --net".to_owned());
+            let no_network = || {
+                wrong(
+                    "this is about the way through a network: --net, or a line `net FILE`"
+                        .to_owned(),
+                )
+            };
             let network = network.ok_or_else(no_network)?;
             let known = network.link_by_name(name).and(self.devices.interface_index(name));
             known.ok_or_else(|| wrong(format!("the network has no device `{name}`")))

@@ -21,9 +21,21 @@ use crate::setup::{read, with_sysctls};
 /// # Errors
 /// What is wrong in it, with its line.
 pub fn network(file: &Path, settings: &Settings) -> Result<Arc<Network>, String> {
+    let text = read(file).map_err(|e| hinted(&e, file, recognise::Given::Net))?;
+    network_of(file, &text, &settings.sysctls)
+}
+
+/// A network of a text that is from a file, with the settings of its devices.
+///
+/// # Errors
+/// What is wrong in it, with its line.
+pub fn network_of(
+    file: &Path,
+    text: &str,
+    sysctls: &[(String, u32)],
+) -> Result<Arc<Network>, String> {
     let given = recognise::Given::Net;
-    let text = read(file).map_err(|e| hinted(&e.to_string(), file, given))?;
-    let net = Network::from_batch(&file.display().to_string(), &text)
+    let net = Network::from_batch(&file.display().to_string(), text)
         .map_err(|e| hinted_by(&format!("Error: {e}"), file, text.as_bytes(), given))?;
     if !net.xfrm().is_empty() {
         return Err(format!(
@@ -31,7 +43,7 @@ pub fn network(file: &Path, settings: &Settings) -> Result<Arc<Network>, String>
             file.display()
         ));
     }
-    Ok(Arc::new(with_sysctls(net, file, &settings.sysctls)?))
+    Ok(Arc::new(with_sysctls(net, file, sysctls)?))
 }
 
 impl Loaded {
@@ -63,6 +75,14 @@ impl Loaded {
             }
         }
         Ok(Loaded { network, ..self })
+    }
+
+    /// The same ruleset in a network.
+    ///
+    /// # Errors
+    /// There are chains that no way through it can be evaluated with.
+    pub fn placed(&self, network: Arc<Network>) -> Result<Loaded, String> {
+        Loaded::of(&self.file, self.generation.clone(), self.now)?.on(Some(network))
     }
 
     /// The way of packets through the network, if there is one.

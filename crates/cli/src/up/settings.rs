@@ -542,8 +542,7 @@ fn on_death(word: &str) -> Result<OnDeath, String> {
 }
 
 fn claims(file: &str) -> Result<ClaimsText, String> {
-    let text = std::fs::read_to_string(file).map_err(|e| format!(": {file}: {e}"))?;
-    let claims = ClaimsText { name: file.to_owned(), text };
+    let claims = gate::of_file(file).map_err(|e| format!(": {e}"))?;
     gate::read(&claims).map_err(|e| format!(":\n{e}"))?;
     Ok(claims)
 }

@@ -286,10 +286,11 @@ impl Child<'_> {
         );
         let mut proofs = Proofs { diff, ..self.proofs() };
         if let Some(name) = claims {
-            match ClientFiles(self.client).read(&name) {
-                Ok(text) => proofs.claims.push(ClaimsText { name, text }),
+            let read = |file: &str| ClientFiles(self.client).read(file);
+            match ClaimsText::read(name, &self.config.prover, read) {
+                Ok(claims) => proofs.claims.push(claims),
                 Err(reason) => {
-                    self.client.say(&Message::Err(format!("Error: {name}: {reason}\n")))?;
+                    self.client.say(&Message::Err(format!("Error: {reason}\n")))?;
                     return Ok(End::Status(1));
                 }
             }
