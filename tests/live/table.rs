@@ -116,10 +116,9 @@ fn events_are_told_as_conntrack_tells_them() {
     }
 }
 
-#[test]
-fn flows_are_given_back_to_connection_tracking() {
-    let Some(mut net) = Net::new() else { return };
-    net.up("r0 r1");
+/// Rules that put UDP into a flowtable, B with an echo, and the command by which A sends 5 packets
+/// from ports 4001 and 4002 each, and gets them back.
+fn with_flows(net: &mut Net) -> String {
     net.nft(
         "table inet t {
            flowtable ft { hook ingress priority 0; devices = { r0, r1 }; }
@@ -142,7 +141,56 @@ for port in (4001, 4002):
     let echo = format!("python3 {}", net.directory.join("echo.py").display());
     net.spawn_in('b', &echo);
     net.until("B listens", |net| net.run(&net.b, "ss -lnu | grep -q :7").0);
-    let ask = format!("python3 {}", net.directory.join("ask.py").display());
+    format!("python3 {}", net.directory.join("ask.py").display())
+}
+
+#[test]
+fn events_of_flows_are_told() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    let ask = with_flows(&mut net);
+    let r = net.r.clone();
+    let text = net.spawn_reading(&r, "$PENSTOCK flows events --sport 4001 2>&1");
+    let json = net.spawn_reading(&r, "$PENSTOCK flows events -e DESTROY --json 2>&1");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    net.ok(&net.a, &ask);
+    net.ok(&net.r, "$PENSTOCK flows delete --sport 4001");
+    net.ok(&net.r, "$PENSTOCK conntrack flush");
+    net.until("they are gone", |net| net.ok(&net.r, "$PENSTOCK flows count") == "0\n");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let said = text.stop();
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(
+        lines[0].starts_with(
+            "    [NEW] inet t ft: udp 198.18.0.2:4001 > 198.18.1.2:7, r0 -> r1 via 198.18.1.2 mtu 1500: 0 packets 0 bytes, r1 -> r0 via 198.18.0.2 mtu 1500: 0 packets"
+        ),
+        "{said}"
+    );
+    assert!(lines[1].starts_with("[DESTROY] inet t ft: udp 198.18.0.2:4001 >"), "{said}");
+    // Of each five, the first two passed rules: the second made the flow.
+    assert!(
+        lines[1].contains(" 4 packets 116 bytes") && lines[1].ends_with(", torn down"),
+        "{said}"
+    );
+    let said = json.stop();
+    let removed: Vec<_> = said
+        .lines()
+        .map(|line| {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(event["event"], "DESTROY", "{said}");
+            (event["flow"]["original"]["source"].clone(), event["removed"].clone())
+        })
+        .collect();
+    let expected = [("198.18.0.2:4001", "torn down"), ("198.18.0.2:4002", "connection ended")];
+    assert_eq!(removed, expected.map(|(from, why)| (from.into(), why.into())), "{said}");
+}
+
+#[test]
+fn flows_are_given_back_to_connection_tracking() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    let ask = with_flows(&mut net);
     let count = |net: &Net| net.ok(&net.r, "$PENSTOCK flows count");
     net.ok(&net.a, &ask);
     assert_eq!(count(&net), "2\n");

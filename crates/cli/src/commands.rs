@@ -133,9 +133,9 @@ pub const COMMANDS: [Command; 28] = [
     },
     Command {
         name: "flows",
-        about: "list flows in flowtables, or give them back to connection tracking",
+        about: "list or watch flows in flowtables, or give them back to connection tracking",
         sections: &table::SECTIONS,
-        operands: Values::OneOf(&table::FLOW_WORDS),
+        operands: Values::OneOf(&table::WORDS),
         main: |args| table::flows(args),
     },
     Command {

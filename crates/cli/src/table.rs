@@ -14,11 +14,8 @@ use crate::options::{Opt, Values, flag, given, long, usage_lines};
 /// All options of both.
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 
-/// What can be done with connections.
+/// What can be done with connections, and with flows.
 pub const WORDS: [&str; 5] = ["list", "delete", "flush", "events", "count"];
-
-/// What can be done with flows.
-pub const FLOW_WORDS: [&str; 4] = ["list", "delete", "flush", "count"];
 
 const fn short(short: char, name: &'static str, argument: &'static str, help: &'static str) -> Opt {
     flag(short, name, help).takes(argument, Values::Any)
@@ -70,10 +67,10 @@ fn usage(table: ConnectionTable) -> String {
              Connections are chosen as by conntrack(8):\n\n"
         }
         ConnectionTable::Flows => {
-            "Usage: penstock flows [list | delete | flush | count] [OPTIONS]\n\n\
+            "Usage: penstock flows [list | delete | flush | events | count] [OPTIONS]\n\n\
              Lists flows in flowtables of the running dataplane, and connections that were to be there; gives\n\
              those that are chosen, or all of them, back to connection tracking, so that their packets pass\n\
-             the rules again; or counts them.\n\n\
+             the rules again; tells of flows that are added, offloaded to a device, removed; or counts them.\n\n\
              Flows are chosen by their connections, as by conntrack(8):\n\n"
         }
     });

@@ -46,6 +46,7 @@ mod dissect;
 pub mod event;
 mod expectation;
 mod flow;
+mod outline;
 mod packet;
 mod reference;
 mod seqadj;
@@ -69,12 +70,13 @@ pub use helper::{
     helper_number,
 };
 pub use operations::{Helped, Replace, TupleLookup};
+pub use outline::Outline;
 pub use packet::{Hook, Verdict};
 pub use reference::Ref;
 pub use seqadj::SeqAdjust;
 pub use settings::{Settings, SysctlError, Timeout, Timeouts, Tracker};
 pub use table::{
-    Connection, Conntrack, Counter, Datagram, EventKind, Observer, OwnerLookup, PacketOwner,
+    Connection, Conntrack, Counter, Datagram, Ended, EventKind, Observer, OwnerLookup, PacketOwner,
     PolicyError, Return, Shared, Span, Statistics, Template,
 };
 pub use text::{EventLine, ExpectationLine, Filter, Line, LoadError, Style, protocol_name};

@@ -177,9 +177,7 @@ impl Tables {
     fn change_watchers(&self, change: impl FnOnce(&mut Watching)) {
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut watchers);
-        let (sockets, readers) =
-            (watchers.sockets.as_slice().into(), watchers.readers.as_slice().into());
-        let all = Listeners { sockets, readers };
+        let all = Listeners::new(&watchers.sockets, &watchers.readers);
         // While it is locked: the workers get them in this order.
         self.workers.tell(|| Request::WatchConnections(all.clone()));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What happens to connections and quotas, on its way from the workers to those who listen. A worker
+//! What happens to connections, flows and quotas, on its way from the workers to those who listen. A worker
 //! never waits: who is too slow misses events, and learns of which groups.
 
 use std::sync::Arc;
@@ -8,12 +8,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use penstock_conntrack::{Connection, EventKind, Expectation, Observer, Style};
+use penstock_conntrack::{Connection, EventKind, Expectation, Observer, Outline, Style};
+use penstock_dataplane::{FlowEvent, FlowObserver, ListedFlow};
+use penstock_net::Network;
 use penstock_nfnetlink::{ConnectionEvent, Notification};
-use penstock_print::show::connections;
+use penstock_print::json;
+use penstock_print::show::{connections, flows};
 use penstock_program::State;
 
-use crate::control::{TableCall, kinds};
+use crate::control::{ConnectionTable, TableCall, kinds};
 
 /// Events that wait for one who listens.
 const WAITING: usize = 16 << 10;
@@ -161,22 +164,34 @@ impl LineWatcher {
         Arc::ptr_eq(&self.call, &other.call)
     }
 
-    fn tell(&self, kind: EventKind, what: u16, connection: &Connection<'_>) {
+    fn tell_of_connection(&self, kind: EventKind, what: u16, connection: &Connection<'_>) {
+        let style = Style { event: Some((kind, what)), ..self.call.style };
+        self.tell(kind, &connection.outline(), |json| match json {
+            true => connections::event_json(kind, connection),
+            false => connection.line(style).to_string(),
+        });
+    }
+
+    fn tell_of_flow(&self, event: FlowEvent, flow: &ListedFlow<'_>, network: &Network) {
+        self.tell(flows::Event::kind(event), &flow.outline, |json| {
+            let event = flows::Event::of(event, flow, network, crate::now());
+            if json { json::line(&event) } else { event.to_string() }
+        });
+    }
+
+    /// Tells of an event, if it is wanted: as JSON, or as a line without the word for its kind.
+    fn tell(&self, kind: EventKind, outline: &Outline, told: impl FnOnce(bool) -> String) {
         let bit = match kind {
             EventKind::New => kinds::NEW,
             EventKind::Update => kinds::UPDATES,
             EventKind::Destroy => kinds::DESTROY,
         };
-        if self.call.kinds & bit == 0 || !self.call.filter.has(connection) {
+        if self.call.kinds & bit == 0 || !self.call.filter.has_outline(outline) {
             return;
         }
         let line = match self.call.json {
-            true => connections::event_json(kind, connection),
-            false => {
-                let style = Style { event: Some((kind, what)), ..self.call.style };
-                let line = connection.line(style).to_string();
-                format!("{:>9} {}\n", kind.word(), line.trim_end())
-            }
+            true => told(true),
+            false => format!("{:>9} {}\n", kind.word(), told(false).trim_end()),
         };
         if self.to.try_send(line).is_err() {
             self.missed.fetch_add(1, Relaxed);
@@ -189,24 +204,59 @@ impl LineWatcher {
 pub(crate) struct Listeners {
     /// Programs with netfilter sockets.
     pub(crate) sockets: Arc<[Watcher]>,
-    /// Readers of lines.
+    /// Readers of lines about connections.
     pub(crate) readers: Arc<[LineWatcher]>,
+    /// Readers of lines about flows.
+    pub(crate) flow_readers: Arc<[LineWatcher]>,
 }
 
 impl Listeners {
-    /// Whether there is nobody.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sockets.is_empty() && self.readers.is_empty()
+    /// Programs, and readers of lines.
+    pub(crate) fn new(sockets: &[Watcher], readers: &[LineWatcher]) -> Self {
+        let of = |table| {
+            let readers = readers.iter().filter(|reader| reader.call.table == table);
+            readers.cloned().collect()
+        };
+        Listeners {
+            sockets: sockets.into(),
+            readers: of(ConnectionTable::Connections),
+            flow_readers: of(ConnectionTable::Flows),
+        }
+    }
+
+    /// Who tells them of connections, if any of them listens to that.
+    pub(crate) fn connection_observer(&self) -> Option<Box<dyn Observer>> {
+        let nobody = self.sockets.is_empty() && self.readers.is_empty();
+        (!nobody).then(|| Box::new(Tellers(self.clone())) as _)
+    }
+
+    /// Who tells them of flows through a network, if any of them listens to that.
+    pub(crate) fn flow_observer(&self, network: &Arc<Network>) -> Option<Box<dyn FlowObserver>> {
+        let (readers, network) = (self.flow_readers.clone(), network.clone());
+        (!readers.is_empty()).then(|| Box::new(FlowTellers { readers, network }) as _)
+    }
+}
+
+/// Tells all who listen of what happens to a worker's flows.
+struct FlowTellers {
+    readers: Arc<[LineWatcher]>,
+    /// Has the names of devices.
+    network: Arc<Network>,
+}
+
+impl FlowObserver for FlowTellers {
+    fn event(&mut self, event: FlowEvent, flow: &ListedFlow<'_>) {
+        self.readers.iter().for_each(|reader| reader.tell_of_flow(event, flow, &self.network));
     }
 }
 
 /// Tells all who listen of what happens in a worker's table.
-pub(crate) struct Tellers(pub(crate) Listeners);
+struct Tellers(Listeners);
 
 impl Observer for Tellers {
     fn event(&mut self, kind: EventKind, what: u16, connection: Connection<'_>) {
         for reader in &*self.0.readers {
-            reader.tell(kind, what, &connection);
+            reader.tell_of_connection(kind, what, &connection);
         }
         let group = ConnectionEvent::group_of(what);
         for watcher in &*self.0.sockets {

@@ -18,7 +18,9 @@ use penstock_wire::protocol;
 
 use crate::bpf::BpfPrograms;
 use crate::code::{Codes, Engine};
-use crate::flow::{FlowCounts, FlowEntry, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow};
+use crate::flow::{
+    FlowCounts, FlowEntry, FlowObserver, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow,
+};
 use crate::hooks::Hooks;
 use crate::interface::interfaces;
 use crate::ipsec::Ipsec;
@@ -421,6 +423,11 @@ impl Dataplane {
     pub fn end_flow(&mut self, connection: u32) -> bool {
         let State { flows, conntrack, .. } = &mut self.state;
         flows.give_back(conntrack, connection)
+    }
+
+    /// Sets who listens to what happens to flows.
+    pub fn set_flow_observer(&mut self, observer: Option<Box<dyn FlowObserver>>) {
+        self.state.flows.watch.set(observer);
     }
 
     /// Connections that `flow add` could not put into a flowtable, and why.

@@ -118,7 +118,8 @@ pub use chain_offload::{OffloadedChain, can_run_chains};
 pub use code::Engine;
 pub use dataplane::Dataplane;
 pub use flow::{
-    FlowCounts, FlowEntry, FlowSummary, ListedFlow, NotOffloaded, RefusedFlow, can_offload,
+    FlowCounts, FlowEnd, FlowEntry, FlowEvent, FlowObserver, FlowSummary, ListedFlow, NotOffloaded,
+    RefusedFlow, can_offload,
 };
 pub use interface::interface;
 pub use passage::Passage;

@@ -759,7 +759,7 @@ mod random {
 mod hardware {
     use std::sync::Mutex;
 
-    use penstock_dataplane::Offloader;
+    use penstock_dataplane::{FlowEnd, FlowEvent, FlowObserver, ListedFlow, Offloader};
     use penstock_flowtable::offload::{TestDevice, Worker};
 
     use super::*;
@@ -799,6 +799,49 @@ mod hardware {
 
     fn pass(path: &mut Dataplane, micros: u64) {
         path.advance(START + micros * 1000, &mut Seen::default());
+    }
+
+    /// What an observer was told of flows.
+    #[derive(Clone, Default)]
+    struct Told(Arc<Mutex<Vec<FlowEvent>>>);
+
+    impl FlowObserver for Told {
+        fn event(&mut self, event: FlowEvent, flow: &ListedFlow<'_>) {
+            assert_eq!(flow.outline.tuples[0].dst_id, 53);
+            self.0.lock().unwrap().push(event);
+        }
+    }
+
+    #[test]
+    fn an_observer_is_told_what_happens_to_flows() {
+        for end in [FlowEnd::Expired, FlowEnd::TornDown, FlowEnd::WithConnection] {
+            let (mut path, _device, mut worker) = offloading(TestDevice::default(), 8);
+            let told = Told::default();
+            path.set_flow_observer(Some(Box::new(told.clone())));
+            run(&mut path, &back_and_forth(0, 1000, 4));
+            worker.step_all();
+            pass(&mut path, 2_000);
+            let number = path.conntrack().iter().next().unwrap().number();
+            match end {
+                FlowEnd::Expired => {
+                    for second in 1..60 {
+                        pass(&mut path, second * 1_000_000);
+                        worker.step_all();
+                    }
+                }
+                FlowEnd::TornDown => assert!(path.end_flow(number)),
+                FlowEnd::WithConnection => {
+                    path.conntrack_mut().kill(number);
+                    pass(&mut path, 2_000_000);
+                }
+            }
+            let events = told.0.lock().unwrap().clone();
+            assert_eq!(
+                events,
+                [FlowEvent::Added, FlowEvent::ToDevice, FlowEvent::Removed(end)],
+                "{end:?}"
+            );
+        }
     }
 
     #[test]

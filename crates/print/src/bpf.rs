@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::json;
+
 /// A program where it runs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Program {
@@ -51,7 +53,6 @@ impl fmt::Display for Programs {
 impl Programs {
     /// As JSON, on a line.
     pub fn json(&self) -> String {
-        // Writing numbers and texts into memory does not fail.
-        serde_json::to_string(self).unwrap_or_default() + "\n"
+        json::line(self)
     }
 }

@@ -33,6 +33,7 @@ use serde::Serialize;
 
 pub mod bpf;
 pub mod drops;
+pub mod json;
 pub mod list;
 pub mod log;
 pub mod metrics;

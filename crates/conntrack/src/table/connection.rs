@@ -6,6 +6,7 @@ use super::counters::Counter;
 use super::entry::{Entry, flag};
 use super::{Conntrack, grow};
 use crate::expectation::Follow;
+use crate::outline::Outline;
 use crate::reference::Ref;
 use crate::seqadj::SeqAdjust;
 use crate::settings::Tracker;
@@ -51,6 +52,17 @@ impl<'a> Connection<'a> {
     #[inline]
     pub fn mark(&self) -> u32 {
         self.entry().mark
+    }
+
+    /// What filters look at.
+    pub fn outline(&self) -> Outline {
+        Outline {
+            tuples: [Direction::Original, Direction::Reply].map(|d| *self.tuple(d)),
+            status: self.status(),
+            state: self.state(),
+            mark: self.mark(),
+            labels: self.labels(),
+        }
     }
 
     /// `ct secmark`.

@@ -41,7 +41,7 @@ mod template;
 pub use connection::Connection;
 pub use counters::Counter;
 pub use events::{EventKind, Observer};
-pub use offload::Return;
+pub use offload::{Ended, Return};
 pub use shared::{Datagram, OwnerLookup, PacketOwner, Shared, Span};
 pub use statistics::Statistics;
 pub use template::{PolicyError, Template};
@@ -98,8 +98,8 @@ pub struct Conntrack {
     pub(crate) helper_options: helper::Options,
     /// Tokens of the flows of offloaded connections, by number of the entry.
     offloads: Vec<u64>,
-    /// What stood for the flows of such connections that ended.
-    offloads_ended: Vec<u64>,
+    /// Such connections that ended.
+    offloads_ended: Vec<Ended>,
     pub(crate) statistics: Statistics,
     /// What is wrong with the last packet, where it is to be said.
     pub(crate) complaints: Complaints,

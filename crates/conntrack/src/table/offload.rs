@@ -5,6 +5,7 @@
 
 use super::Conntrack;
 use super::counters::Counter;
+use crate::outline::Outline;
 use crate::settings::SECOND;
 use crate::tracker::Untracked;
 use crate::{Direction, status};
@@ -24,6 +25,15 @@ pub struct Return {
     pub over: u64,
     /// A FIN or a reset was seen: TCP is closed.
     pub closing: bool,
+}
+
+/// An offloaded connection that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its token.
+    pub token: u64,
+    /// What it was.
+    pub outline: Outline,
 }
 
 impl Conntrack {
@@ -132,16 +142,19 @@ impl Conntrack {
         !self.offloads_ended.is_empty()
     }
 
-    /// The token of one of them.
-    pub fn next_ended(&mut self) -> Option<u64> {
+    /// One of them.
+    pub fn next_ended(&mut self) -> Option<Ended> {
         self.offloads_ended.pop()
     }
 
     /// A connection ends.
     pub(crate) fn tell_offload(&mut self, n: u32) {
-        if self.store[n].has(status::OFFLOAD) {
+        if let Some(token) = self.offloaded(n)
+            && let Some(connection) = self.connection_at(n)
+        {
+            let outline = connection.outline();
+            self.offloads_ended.push(Ended { token, outline });
             self.store[n].status &= !(status::OFFLOAD | status::HW_OFFLOAD);
-            self.offloads_ended.extend(self.offloads.get(n as usize));
         }
     }
 }

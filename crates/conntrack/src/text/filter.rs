@@ -3,6 +3,7 @@
 //! Choosing connections as `conntrack -L` and `-D` do, by the same options.
 
 use super::line::protocol_name;
+use crate::outline::Outline;
 use crate::table::Connection;
 use crate::tuple::{IPV4, IPV6};
 use crate::{Direction, Tuple, status};
@@ -175,7 +176,12 @@ impl Filter {
 
     /// Whether a connection is one of them.
     pub fn has(&self, c: &Connection<'_>) -> bool {
-        let tuples = [c.tuple(Direction::Original), c.tuple(Direction::Reply)];
+        self.has_outline(&c.outline())
+    }
+
+    /// Whether a connection with this outline is one of them.
+    pub fn has_outline(&self, c: &Outline) -> bool {
+        let tuples = &c.tuples;
         let [original, reply] = tuples;
         let source_nat =
             original.src != reply.dst || original.src_id != reply.dst_id && has_ports(original);
@@ -192,17 +198,17 @@ impl Filter {
             })
             && self.icmp[0].is_none_or(|k| k == kind)
             && self.icmp[1].is_none_or(|k| k == code)
-            && self.state.as_deref().is_none_or(|s| c.state() == Some(s))
-            && c.status() & self.status == self.status
-            && (!self.unset || c.status() & status::SEEN_REPLY == 0)
-            && self.mark.is_none_or(|(mark, mask)| c.mark() & mask == mark)
+            && self.state.as_deref().is_none_or(|s| c.state == Some(s))
+            && c.status & self.status == self.status
+            && (!self.unset || c.status & status::SEEN_REPLY == 0)
+            && self.mark.is_none_or(|(mark, mask)| c.mark & mask == mark)
             && self.zones[0].is_none_or(|z| z == original.zone)
             && self.zones[1].is_none_or(|z| z == reply.zone)
             && (!self.source_nat || source_nat)
             && (!self.destination_nat || destination_nat)
             && (!self.any_nat || source_nat || destination_nat)
             && self.label.is_none_or(|bit| {
-                c.labels().is_some_and(|l| l[usize::from(bit / 32)] >> (bit % 32) & 1 != 0)
+                c.labels.is_some_and(|l| l[usize::from(bit / 32)] >> (bit % 32) & 1 != 0)
             })
     }
 }

@@ -116,19 +116,14 @@ impl TableCall {
         if kinds != 0 && action != TableAction::Events {
             return Err("--event-mask is for `events`".into());
         }
-        match (table, action) {
-            (ConnectionTable::Flows, TableAction::Events) => {
-                return Err(
-                    "flows have no events; `penstock conntrack events` tells of connections".into(),
-                );
-            }
-            (_, TableAction::Flush | TableAction::Count) if !rest.is_empty() => {
+        match action {
+            TableAction::Flush | TableAction::Count if !rest.is_empty() => {
                 return Err(format!(
                     "`{}` chooses nothing; `flush` and `count` are of all",
                     rest.join(" ")
                 ));
             }
-            (_, TableAction::Delete) if rest.is_empty() => {
+            TableAction::Delete if rest.is_empty() => {
                 return Err("nothing is chosen; `flush` removes all".into());
             }
             _ => {}
@@ -210,6 +205,7 @@ mod tests {
         ] {
             assert_eq!(call(table, line).err().as_deref(), Some(message), "{line}");
         }
-        assert!(call(ConnectionTable::Flows, "events").is_err());
+        let flows = call(ConnectionTable::Flows, "events -e DESTROY -p udp").unwrap();
+        assert_eq!((flows.action, flows.kinds), (TableAction::Events, kinds::DESTROY));
     }
 }

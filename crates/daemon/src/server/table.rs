@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use penstock_conntrack::Connection;
+use penstock_conntrack::Outline;
 use penstock_dataplane::{Dataplane, FlowEntry};
 use penstock_lang::session::NOT_PERMITTED;
 use penstock_print::list::{Entries, List};
@@ -36,6 +36,14 @@ impl TableCall {
         if self.json { Form::Json } else { Form::Text }
     }
 
+    /// The command that asks.
+    fn command(&self) -> &'static str {
+        match self.table {
+            ConnectionTable::Connections => "conntrack",
+            ConnectionTable::Flows => "flows",
+        }
+    }
+
     /// What the table is called in JSON.
     fn key(&self) -> &'static str {
         match self.table {
@@ -47,18 +55,14 @@ impl TableCall {
 
 /// What conntrack(8) says at the end, on standard error.
 fn summary(what: &str, call: &TableCall, count: impl Display) -> Message {
-    let name = match call.table {
-        ConnectionTable::Connections => "conntrack",
-        ConnectionTable::Flows => "flows",
-    };
-    Message::Err(format!("penstock {name}: {count} flow entries have been {what}.\n"))
+    Message::Err(format!("penstock {}: {count} flow entries have been {what}.\n", call.command()))
 }
 
-/// The connection of an entry.
-fn connection_of<'e>(entry: &'e FlowEntry<'_>) -> &'e Connection<'e> {
+/// What filters look at of an entry.
+fn outline_of<'e>(entry: &'e FlowEntry<'_>) -> &'e Outline {
     match entry {
-        FlowEntry::Flow(flow) => &flow.connection,
-        FlowEntry::Refused(flow) => &flow.connection,
+        FlowEntry::Flow(flow) => &flow.outline,
+        FlowEntry::Refused(flow) => &flow.outline,
     }
 }
 
@@ -130,7 +134,7 @@ impl Server {
                 path.flow_entries(first).try_for_each(|(number, entry)| {
                     page.push(number, || {
                         let entry = entry?;
-                        if !chosen.filter.has(connection_of(&entry)) {
+                        if !chosen.filter.has_outline(outline_of(&entry)) {
                             return None;
                         }
                         counted.fetch_add(1, Relaxed);
@@ -202,7 +206,7 @@ impl Server {
                     }
                     let Some(entry) = entry else { continue };
                     let is_flow = matches!(entry, FlowEntry::Flow(_));
-                    if is_flow && call.filter.has(connection_of(&entry)) {
+                    if is_flow && call.filter.has_outline(outline_of(&entry)) {
                         entries.push(&Flow::of(&entry, path.network(), now));
                         numbers.push(number);
                     }
@@ -220,6 +224,7 @@ impl Server {
         const PULSE: Duration = Duration::from_millis(200);
         /// Bytes told at once.
         const TOGETHER: usize = 64 << 10;
+        let command = call.command();
         let (reader, lines, missed) = LineWatcher::new(call);
         self.tables.watch_lines(&reader);
         let told = (|| {
@@ -241,7 +246,7 @@ impl Server {
                 match missed.swap(0, Relaxed) {
                     0 => {}
                     missed => client.say(&Message::Err(format!(
-                        "penstock conntrack: {missed} events were missed\n"
+                        "penstock {command}: {missed} events were missed\n"
                     )))?,
                 }
             }

@@ -19,10 +19,10 @@ pub(super) fn page(path: &Dataplane, first: u32, bounds: &mut Bounds) -> Vec<Tal
         if bounds.take(number, 0).is_none() {
             break;
         }
-        let (connection, flow, by) = match entry {
+        let (tuple, flow, by) = match entry {
             Some(FlowEntry::Flow(flow)) => {
                 let by = if flow.hardware { "device" } else { "flowtable" };
-                (Some(flow.connection), flow.packets, by)
+                (Some(flow.outline.tuples[0]), flow.packets, by)
             }
             Some(FlowEntry::Refused(_)) | None => {
                 let connection = path.conntrack().connection_at(number);
@@ -30,14 +30,14 @@ pub(super) fn page(path: &Dataplane, first: u32, bounds: &mut Bounds) -> Vec<Tal
                     let counter = connection.and_then(|c| c.counters(direction));
                     counter.map_or((0, 0), |c| (c.packets, c.bytes))
                 };
-                (connection, [Direction::Original, Direction::Reply].map(count), "rules")
+                let tuple = connection.map(|c| *c.tuple(Direction::Original));
+                (tuple, [Direction::Original, Direction::Reply].map(count), "rules")
             }
         };
-        let Some(connection) = connection else { continue };
+        let Some(tuple) = tuple else { continue };
         let [(packets, bytes), (more_packets, more_bytes)] = flow;
         let (packets, bytes) = (packets + more_packets, bytes + more_bytes);
         if packets > 0 {
-            let tuple = *connection.tuple(Direction::Original);
             found.push(Talker { tuple, packets, bytes, by });
         }
     }

@@ -35,7 +35,7 @@ use penstock_nfnetlink::{VerdictChange, of_connection};
 use penstock_print::show::status::{PortStatus, Status, WorkerStatus};
 
 use crate::devices::ports::{Held, WireShare};
-use crate::events::{Listeners, Tellers};
+use crate::events::Listeners;
 use crate::port_share::{In, Named, PortShare};
 use crate::queues::queue_answer;
 use crate::requests::inbox::Inbox;
@@ -416,9 +416,9 @@ impl Worker {
     }
 
     fn set_watchers(&mut self, watchers: Listeners) {
-        self.sink.watchers = watchers.sockets.clone();
-        let observer = (!watchers.is_empty()).then(|| Box::new(Tellers(watchers)) as _);
-        self.path.conntrack_mut().set_observer(observer);
+        self.path.conntrack_mut().set_observer(watchers.connection_observer());
+        self.path.set_flow_observer(watchers.flow_observer(self.path.network()));
+        self.sink.watchers = watchers;
     }
 
     fn set_network(&mut self, net: Arc<Network>) {
@@ -426,6 +426,7 @@ impl Worker {
             steering.set_network(&net);
         }
         self.sink.set_network(net.clone());
+        self.path.set_flow_observer(self.sink.watchers.flow_observer(&net));
         self.path.set_network(net, now(), &mut self.sink);
         self.sink.flush();
     }

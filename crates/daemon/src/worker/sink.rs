@@ -18,7 +18,7 @@ use penstock_wire::ethernet;
 
 use super::host_side::way_up;
 use crate::broadcast::Broadcast;
-use crate::events::Watcher;
+use crate::events;
 use crate::lines::Lines;
 use crate::loggers::Logger;
 use crate::port_share::Out;
@@ -51,7 +51,7 @@ pub(crate) struct LiveSink {
     /// Programs with netfilter sockets that packets of groups go to.
     pub(crate) loggers: Arc<[Logger]>,
     /// Programs that listen to what happens.
-    pub(crate) watchers: Arc<[Watcher]>,
+    pub(crate) watchers: events::Listeners,
     pub(crate) trace: Option<(Arc<SystemTracer>, Arc<Broadcast>)>,
     scratch: Vec<u8>,
     /// A frame of the host's without its tags.
@@ -80,7 +80,7 @@ impl LiveSink {
             probes: Vec::new(),
             listeners: Listeners::default(),
             loggers: Arc::default(),
-            watchers: Arc::default(),
+            watchers: events::Listeners::default(),
             trace: None,
             scratch: Vec::new(),
             untagged: Vec::new(),
@@ -284,7 +284,7 @@ impl Sink for LiveSink {
     }
 
     fn quota_depleted(&mut self, quota: &Arc<State>) {
-        self.watchers.iter().for_each(|watcher| watcher.tell_used_up(quota));
+        self.watchers.sockets.iter().for_each(|watcher| watcher.tell_used_up(quota));
     }
 
     fn trace(&mut self, record: &TraceRecord<'_>, packet: &Packet) {

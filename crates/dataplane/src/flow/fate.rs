@@ -102,8 +102,9 @@ impl Flows {
         now: u64,
     ) {
         conntrack.advance(now);
-        if let Some(table) = self.table_mut(table) {
-            table.tear_down(conntrack, flow, cause);
+        self.drop_ended(conntrack);
+        if let Some(table) = self.tables.get_mut(table.0 as usize) {
+            table.tear_down(conntrack, &mut self.watch, flow, cause);
         }
     }
 }

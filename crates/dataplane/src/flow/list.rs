@@ -2,7 +2,7 @@
 
 //! What is in flowtables, and why what is not there is not.
 
-use penstock_conntrack::{Connection, Conntrack, status};
+use penstock_conntrack::{Connection, Conntrack, Outline, status};
 use penstock_flowtable::{Arrival, At, Direction, Xmit, state};
 use penstock_ruleset::Family;
 
@@ -18,8 +18,8 @@ pub struct ListedFlow<'a> {
     pub table: &'a str,
     /// The flowtable's.
     pub flowtable: &'a str,
-    /// Its connection.
-    pub connection: Connection<'a>,
+    /// Its connection's.
+    pub outline: Outline,
     /// When it was added, nanoseconds since the epoch.
     pub added: u64,
     /// When its latest packet went, nanoseconds since the epoch.
@@ -45,8 +45,8 @@ pub struct RefusedFlow<'a> {
     pub table: &'a str,
     /// The flowtable's.
     pub flowtable: &'a str,
-    /// The connection.
-    pub connection: Connection<'a>,
+    /// The connection's.
+    pub outline: Outline,
     /// Why its latest packet that met such a rule could not put it there.
     pub reason: NotOffloaded,
 }
@@ -63,19 +63,23 @@ pub enum FlowEntry<'a> {
 
 impl Table {
     /// A flow for listings. `None` if its connection has ended: it goes before the next packet.
-    fn listed<'a>(&'a self, conntrack: &'a Conntrack, flow: u32) -> Option<ListedFlow<'a>> {
+    pub(crate) fn listed(&self, conntrack: &Conntrack, flow: u32) -> Option<ListedFlow<'_>> {
+        let connection = token::connection(self.flows.life(flow).connection);
+        let connection = conntrack.connection_ref(connection)?;
+        let ends = connection.status() & status::DYING != 0;
+        (!ends).then(|| self.listed_as(flow, connection.outline()))
+    }
+
+    /// A flow whose connection has this outline, or had it at its end.
+    pub(crate) fn listed_as(&self, flow: u32, outline: Outline) -> ListedFlow<'_> {
         let life = self.flows.life(flow);
         let at = Direction::BOTH.map(|direction| At { flow, direction });
         let halves = at.map(|at| self.flows.half(at));
-        let connection = conntrack.connection_ref(token::connection(life.connection))?;
-        if connection.status() & status::DYING != 0 {
-            return None;
-        }
-        Some(ListedFlow {
+        ListedFlow {
             family: self.identity.family,
             table: &self.identity.table,
             flowtable: &self.identity.name,
-            connection,
+            outline,
             added: life.added,
             used: self.flows.used(flow),
             closing: halves[0].has(state::CLOSING),
@@ -83,7 +87,7 @@ impl Table {
             packets: halves.map(|half| (half.packets, half.bytes)),
             arrivals: halves.map(|half| self.flows.arrival_at(half.arrival())),
             xmits: at.map(|at| self.flows.xmit(at)),
-        })
+        }
     }
 }
 
@@ -118,7 +122,7 @@ impl Flows {
             family: identity.family,
             table: &identity.table,
             flowtable: &identity.name,
-            connection,
+            outline: connection.outline(),
             reason,
         })
     }
@@ -144,7 +148,7 @@ impl Flows {
         let Some(table) = self.tables.iter_mut().find(|table| table.uid == uid) else {
             return false;
         };
-        table.tear_down(conntrack, flow, Cause::TornDown);
+        table.tear_down(conntrack, &mut self.watch, flow, Cause::TornDown);
         true
     }
 

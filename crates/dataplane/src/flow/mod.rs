@@ -7,12 +7,14 @@
 //! - `fate`: whether a packet of a flow leaves, falls back, or ends the flow;
 //! - `resolved`, `sealed`: ways as they are in the present generation and network;
 //! - `hardware`, `offered`: a device that forwards flows;
-//! - `list`, `line`, `reason`: what there is, and why what is not there is not.
+//! - `list`, `reason`: what there is, and why what is not there is not;
+//! - `events`: what happens to flows, for who listens.
 //!
 //! What happens to packets is in [`stages::flow`](crate::stages::flow).
 
 pub(crate) mod around;
 pub(crate) mod direction;
+pub(crate) mod events;
 pub(crate) mod fate;
 pub(crate) mod flow_packet;
 pub(crate) mod hardware;
@@ -31,11 +33,13 @@ use penstock_flowtable::At;
 use penstock_program::image::FlowtableIndex;
 use penstock_ruleset::link::Linked;
 
+use crate::flow::events::Watch;
 use crate::flow::hardware::Hardware;
 use crate::flow::scratch::Scratch;
 use crate::flow::table::{Identity, Table, Timeouts};
 use crate::settings::{FlowSettings, Settings};
 
+pub use events::{FlowEnd, FlowEvent, FlowObserver};
 pub use hardware::can_offload;
 pub use list::{FlowEntry, ListedFlow, RefusedFlow};
 pub use reason::NotOffloaded;
@@ -75,6 +79,7 @@ pub(crate) struct Flows {
     /// Counts of removed tables.
     pub(crate) gone: FlowCounts,
     pub(crate) scratch: Option<Box<Scratch>>,
+    pub(crate) watch: Watch,
 }
 
 impl Flows {
@@ -96,11 +101,13 @@ impl Flows {
             refusals: vec![0; NotOffloaded::ALL.len()],
             gone: FlowCounts::default(),
             scratch: Some(Box::default()),
+            watch: Watch::default(),
         }
     }
 
     /// Takes over another generation: tables that it does not have end with their flows.
     pub(crate) fn set_rules(&mut self, linked: &Linked, conntrack: &mut Conntrack) {
+        self.drop_ended(conntrack);
         let mut old = std::mem::take(&mut self.tables);
         for new in &linked.flowtables {
             let identity = Identity::of(new);
@@ -119,7 +126,7 @@ impl Flows {
             self.tables.push(table);
         }
         for mut table in old {
-            table.clear(conntrack);
+            table.clear(conntrack, &mut self.watch);
             if table.flows.is_empty() {
                 self.gone = self.gone.plus(&table.counts);
             } else {
@@ -151,7 +158,9 @@ impl Flows {
         self.network = self.network.wrapping_add(1);
         if self.network == 0 {
             // The numbers begin again: none of before may be taken for a new one.
-            self.tables.iter_mut().for_each(|table| table.clear(conntrack));
+            self.drop_ended(conntrack);
+            let Flows { tables, watch, .. } = self;
+            tables.iter_mut().for_each(|table| table.clear(conntrack, watch));
         }
         self.recheck = self.hardware.is_some().then_some((FlowtableIndex(0), 0));
     }
@@ -174,12 +183,12 @@ impl Flows {
 
     #[cold]
     fn drop_each_ended(&mut self, conntrack: &mut Conntrack) {
-        while let Some(token) = conntrack.next_ended() {
-            let (uid, flow) = token::flow(token);
+        while let Some(ended) = conntrack.next_ended() {
+            let (uid, flow) = token::flow(ended.token);
             if let Some(table) =
                 self.tables.iter_mut().chain(&mut self.leaving).find(|t| t.uid == uid)
             {
-                table.ended(flow);
+                table.ended(&mut self.watch, flow, ended.outline);
             }
         }
     }
@@ -205,11 +214,19 @@ impl Flows {
         self.take_answers(conntrack);
         let mut next = u64::MAX;
         for table in self.tables.iter_mut().chain(&mut self.leaving) {
-            next = next.min(table.sweep(conntrack, self.hardware.as_mut(), now));
+            let hardware = self.hardware.as_mut();
+            next = next.min(table.sweep(conntrack, &mut self.watch, hardware, now));
         }
         // What a device answers is not left lying.
         let waits = self.hardware.as_ref().is_some_and(|h| h.offloader.pending() > 0);
         self.next_sweep = if waits { next.min(now.saturating_add(ANSWERS)) } else { next };
+    }
+
+    /// Tells who listens that a flow was added.
+    pub(crate) fn tell_added(&mut self, conntrack: &Conntrack, at: FlowtableIndex, flow: u32) {
+        if let Some(table) = self.tables.get(at.0 as usize) {
+            self.watch.tell(FlowEvent::Added, || table.listed(conntrack, flow));
+        }
     }
 
     pub(crate) fn count_refusal(&mut self, reason: NotOffloaded) {

@@ -14,6 +14,7 @@ use penstock_program::image::FlowtableIndex;
 use penstock_ruleset::link::{CannotOffload, LinkedFlowtable};
 
 use crate::flow::direction::of_connection;
+use crate::flow::events::{FlowEvent, Watch};
 use crate::flow::hardware::{Hardware, can_offload, described};
 use crate::flow::table::Table;
 use crate::flow::{Flows, token};
@@ -95,8 +96,15 @@ impl Table {
         }
     }
 
-    fn answered(&mut self, conntrack: &mut Conntrack, flow: u32, answer: &Answer) {
+    fn answered(
+        &mut self,
+        conntrack: &mut Conntrack,
+        watch: &mut Watch,
+        flow: u32,
+        answer: &Answer,
+    ) {
         self.flows.clear_state(flow, state::PENDING);
+        let before = self.flows.half(At { flow, direction: Direction::Original }).state;
         let connection = conntrack.resolve_ref(token::connection(self.flows.life(flow).connection));
         let in_hardware = |conntrack: &mut Conntrack, flows: &mut Flowtable, on| {
             if on {
@@ -122,6 +130,14 @@ impl Table {
             }
         }
         let half = self.flows.half(At { flow, direction: Direction::Original });
+        // The end of the others was told when it came.
+        if half.state & state::TEARDOWN == 0 && (half.state ^ before) & state::HARDWARE != 0 {
+            let event = match half.has(state::HARDWARE) {
+                true => FlowEvent::ToDevice,
+                false => FlowEvent::FromDevice,
+            };
+            watch.tell(event, || self.listed(conntrack, flow));
+        }
         if half.state & (state::TEARDOWN | state::HARDWARE) == state::TEARDOWN {
             self.forget(flow);
         }
@@ -164,7 +180,7 @@ impl Flows {
             let (uid, flow) = token::flow(cookie);
             match self.tables.iter_mut().chain(&mut self.leaving).find(|t| t.uid == uid) {
                 Some(table) if table.flows.is_live(flow) => {
-                    table.answered(conntrack, flow, &answer)
+                    table.answered(conntrack, &mut self.watch, flow, &answer)
                 }
                 Some(_) | None => {}
             }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use penstock_conntrack::{Conntrack, Return};
+use penstock_conntrack::{Conntrack, Outline, Return};
 use penstock_flowtable::encap::Lately;
 use penstock_flowtable::tunnel::Head;
 use penstock_flowtable::{ArrivalId, At, Direction, Flowtable, Limits, XmitId, state};
@@ -12,6 +12,7 @@ use penstock_ruleset::Family;
 use penstock_ruleset::link::LinkedFlowtable;
 use penstock_wire::protocol;
 
+use crate::flow::events::{FlowEnd, FlowEvent, Watch};
 use crate::flow::hardware::Hardware;
 use crate::flow::resolved::Resolved;
 use crate::flow::token;
@@ -250,11 +251,22 @@ impl Table {
 
     /// Gives a flow back to connection tracking (`flow_offload_teardown()`,
     /// `flow_offload_fixup_ct()`).
-    pub(crate) fn tear_down(&mut self, conntrack: &mut Conntrack, flow: u32, cause: Cause) {
+    pub(crate) fn tear_down(
+        &mut self,
+        conntrack: &mut Conntrack,
+        watch: &mut Watch,
+        flow: u32,
+        cause: Cause,
+    ) {
         let half = self.flows.live(flow);
         if half.is_none_or(|half| half.has(state::TEARDOWN)) {
             return;
         }
+        let end = match cause {
+            Cause::Expired => FlowEnd::Expired,
+            Cause::TornDown => FlowEnd::TornDown,
+        };
+        watch.tell(FlowEvent::Removed(end), || self.listed(conntrack, flow));
         let connection = token::connection(self.flows.life(flow).connection);
         let half = self.flows.half(At { flow, direction: Direction::Original });
         let (closing, timeout) = (half.has(state::CLOSING), self.timeouts.of(half.protocol()));
@@ -276,9 +288,12 @@ impl Table {
     }
 
     /// Ends a flow with its connection.
-    pub(crate) fn ended(&mut self, flow: u32) {
+    pub(crate) fn ended(&mut self, watch: &mut Watch, flow: u32, outline: Outline) {
         if self.flows.is_live(flow) {
             self.counts.ended += 1;
+            watch.tell(FlowEvent::Removed(FlowEnd::WithConnection), || {
+                Some(self.listed_as(flow, outline))
+            });
             self.remove(flow);
         }
     }
@@ -308,9 +323,9 @@ impl Table {
     }
 
     /// Ends all flows.
-    pub(crate) fn clear(&mut self, conntrack: &mut Conntrack) {
+    pub(crate) fn clear(&mut self, conntrack: &mut Conntrack, watch: &mut Watch) {
         for flow in 0..self.flows.end() {
-            self.tear_down(conntrack, flow, Cause::TornDown);
+            self.tear_down(conntrack, watch, flow, Cause::TornDown);
         }
     }
 
@@ -320,6 +335,7 @@ impl Table {
     pub(crate) fn sweep(
         &mut self,
         conntrack: &mut Conntrack,
+        watch: &mut Watch,
         mut hardware: Option<&mut Hardware>,
         now: u64,
     ) -> u64 {
@@ -340,7 +356,7 @@ impl Table {
             }
             let half = self.flows.half(At { flow, direction: Direction::Original });
             if self.is_over(half.protocol(), self.flows.used(flow), now) {
-                self.tear_down(conntrack, flow, Cause::Expired);
+                self.tear_down(conntrack, watch, flow, Cause::Expired);
             }
             if let Some(hardware) = &mut hardware
                 && (self.hardware || hardware.all)

@@ -10,6 +10,7 @@ use penstock_wire::protocol;
 use serde::{Serialize, Serializer};
 
 use super::About;
+use crate::json;
 
 /// On the command line.
 pub const ABOUT: About = About {
@@ -200,8 +201,7 @@ pub fn event_json(kind: EventKind, connection: &conntrack::Connection<'_>) -> St
     }
     let event = kind.word().trim_matches(['[', ']']);
     let event = Event { event, connection: Members::of(connection) };
-    // Texts and numbers always have a JSON form.
-    serde_json::to_string(&event).unwrap_or_default() + "\n"
+    json::line(&event)
 }
 
 impl<'a> Members<'a> {

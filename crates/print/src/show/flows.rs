@@ -8,8 +8,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use penstock_conntrack::{Connection, Direction, Tuple};
-use penstock_dataplane::{FlowCounts, FlowEntry, FlowSummary, ListedFlow, RememberedWays};
+use penstock_conntrack::{Direction, EventKind, Outline, Tuple};
+use penstock_dataplane::{
+    FlowCounts, FlowEnd, FlowEntry, FlowEvent, FlowSummary, ListedFlow, RememberedWays,
+};
 use penstock_flowtable::{Encap, Tunnel, XmitType};
 use penstock_net::Network;
 use serde::ser::SerializeMap;
@@ -160,34 +162,36 @@ impl<'a> Flow<'a> {
     /// An entry of a flowtable; `now` are nanoseconds since the epoch.
     pub fn of(entry: &FlowEntry<'a>, net: &Network, now: u64) -> Self {
         match entry {
-            FlowEntry::Flow(flow) => {
-                let ways = [Direction::Original, Direction::Reply].map(|d| way(flow, d, net));
-                let since = |time| Duration::from_nanos(now.saturating_sub(time));
-                let state = State::Offloaded {
-                    ways: Box::new(ways),
-                    age: since(flow.added),
-                    idle: since(flow.used),
-                    by: if flow.hardware { By::Device } else { By::Flowtable },
-                    closing: flow.closing,
-                };
-                let of = (flow.family.name(), flow.table, flow.flowtable);
-                Flow::with(of, &flow.connection, state)
-            }
+            FlowEntry::Flow(flow) => Flow::listed(flow, net, now),
             FlowEntry::Refused(refused) => {
                 let of = (refused.family.name(), refused.table, refused.flowtable);
                 let state = State::Refused { not_offloaded: refused.reason.text() };
-                Flow::with(of, &refused.connection, state)
+                Flow::with(of, &refused.outline, state)
             }
         }
     }
 
+    /// A flow that is in its flowtable, or was just removed from it.
+    fn listed(flow: &ListedFlow<'a>, net: &Network, now: u64) -> Self {
+        let ways = [Direction::Original, Direction::Reply].map(|d| way(flow, d, net));
+        let since = |time| Duration::from_nanos(now.saturating_sub(time));
+        let state = State::Offloaded {
+            ways: Box::new(ways),
+            age: since(flow.added),
+            idle: since(flow.used),
+            by: if flow.hardware { By::Device } else { By::Flowtable },
+            closing: flow.closing,
+        };
+        let of = (flow.family.name(), flow.table, flow.flowtable);
+        Flow::with(of, &flow.outline, state)
+    }
+
     fn with(
         (family, table, flowtable): (&'static str, &'a str, &'a str),
-        connection: &Connection<'_>,
+        outline: &Outline,
         state: State<'a>,
     ) -> Self {
-        let original = connection.tuple(Direction::Original);
-        let reply = connection.tuple(Direction::Reply);
+        let [original, reply] = &outline.tuples;
         // It leaves as what replies answer to.
         let translated =
             original.invert().is_some_and(|plain| plain != Tuple { zone: plain.zone, ..*reply });
@@ -228,6 +232,15 @@ fn way<'a>(flow: &ListedFlow<'a>, direction: Direction, net: &Network) -> Way<'a
         mtu: xmit.mtu,
         packets,
         bytes,
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            By::Device => "in hardware",
+            By::Flowtable => "in software",
+        })
     }
 }
 
@@ -283,41 +296,97 @@ impl fmt::Display for Ends {
     }
 }
 
+impl Flow<'_> {
+    /// Where it is, and between which ends.
+    fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Flow { family, table, flowtable, protocol, original, leaves_as, .. } = self;
+        write!(f, "{family} {table} {flowtable}: {protocol} {original}")?;
+        leaves_as.iter().try_for_each(|leaves| write!(f, ", leaves as {leaves}"))
+    }
+}
+
 impl fmt::Display for Flow<'_> {
     /// Its lines, without the last end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Flow { family, table, flowtable, protocol, original, leaves_as, state } = self;
-        write!(f, "{family} {table} {flowtable}: {protocol} {original}")?;
-        if let Some(leaves) = leaves_as {
-            write!(f, ", leaves as {leaves}")?;
-        }
-        match state {
+        self.head(f)?;
+        match &self.state {
             State::Refused { not_offloaded } => write!(f, "\n    not offloaded: {not_offloaded}"),
             State::Offloaded { ways, age, idle, by, closing } => {
                 ways.iter().try_for_each(|way| way.line(*age, f))?;
                 let (age, idle) = (age.as_secs_f64(), idle.as_secs_f64());
                 write!(f, "\n    age {age:.3} s, idle {idle:.3} s, ")?;
-                f.write_str(match by {
-                    By::Device => "in hardware",
-                    By::Flowtable => "in software",
-                })?;
+                write!(f, "{by}")?;
                 f.write_str(if *closing { ", closing" } else { "" })
             }
         }
     }
 }
 
-impl Way<'_> {
-    /// Its line, with average rates since it was added.
-    fn line(&self, age: Duration, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl fmt::Display for Way<'_> {
+    /// Where its packets arrive and leave, and how many they were.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Way { from, to, via, mtu, packets, bytes } = self;
-        write!(f, "\n    {from} -> {to}")?;
+        write!(f, "{from} -> {to}")?;
         if let Some(hop) = via {
             write!(f, " via {hop}")?;
         }
+        write!(f, " mtu {mtu}: {packets} packets {bytes} bytes")
+    }
+}
+
+impl Way<'_> {
+    /// Its line, with average rates since it was added.
+    fn line(&self, age: Duration, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rate = |count: u64| count as f64 * 1e9 / (age.as_nanos().max(1) as f64);
-        write!(f, " mtu {mtu}: {packets} packets {bytes} bytes")?;
-        write!(f, ", {:.1} packets/s {:.0} bit/s", rate(*packets), rate(bytes * 8))
+        write!(f, "\n    {self}")?;
+        write!(f, ", {:.1} packets/s {:.0} bit/s", rate(self.packets), rate(self.bytes * 8))
+    }
+}
+
+/// What happened to a flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event<'a> {
+    /// The word that connections have for events of its kind.
+    event: &'static str,
+    /// Why the flow was removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    removed: Option<&'static str>,
+    /// The flow as it is then.
+    flow: Flow<'a>,
+}
+
+impl<'a> Event<'a> {
+    /// What happened to an entry of a flowtable; `now` are nanoseconds since the epoch.
+    pub fn of(event: FlowEvent, flow: &ListedFlow<'a>, net: &Network, now: u64) -> Self {
+        let removed = match event {
+            FlowEvent::Removed(FlowEnd::Expired) => Some("expired"),
+            FlowEvent::Removed(FlowEnd::TornDown) => Some("torn down"),
+            FlowEvent::Removed(FlowEnd::WithConnection) => Some("connection ended"),
+            FlowEvent::Added | FlowEvent::ToDevice | FlowEvent::FromDevice => None,
+        };
+        let event = Event::kind(event).word().trim_matches(['[', ']']);
+        Event { event, removed, flow: Flow::listed(flow, net, now) }
+    }
+
+    /// Which of the kinds of events of connections it is.
+    pub fn kind(event: FlowEvent) -> EventKind {
+        match event {
+            FlowEvent::Added => EventKind::New,
+            FlowEvent::ToDevice | FlowEvent::FromDevice => EventKind::Update,
+            FlowEvent::Removed(_) => EventKind::Destroy,
+        }
+    }
+}
+
+impl fmt::Display for Event<'_> {
+    /// A line without the word for its kind, and without its end.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.flow.head(f)?;
+        if let State::Offloaded { ways, by, .. } = &self.flow.state {
+            ways.iter().try_for_each(|way| write!(f, ", {way}"))?;
+            write!(f, ", {by}")?;
+        }
+        self.removed.iter().try_for_each(|why| write!(f, ", {why}"))
     }
 }
 

@@ -171,6 +171,7 @@ impl<S: Sink> Worker<'_, S> {
         table.added(flow);
         state.flows.offer(flowtable, flow);
         state.conntrack.set_offloaded(number, token);
+        state.flows.tell_added(&state.conntrack, flowtable, flow);
         Ok(())
     }
 
