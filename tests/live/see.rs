@@ -110,6 +110,74 @@ fn rates_are_seen_live_and_in_a_file() {
 }
 
 #[test]
+fn the_page_shows_which_rules_drop_packets() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("curl") {
+        return;
+    }
+    net.up("r0 r1 --workers 2");
+    net.nft(
+        "table inet t {
+           chain f {
+             type filter hook forward priority 0; policy drop;
+             ip daddr 198.18.1.99 drop comment \"<b>\"
+             ip daddr 198.18.1.2 accept
+           }
+         }",
+    );
+    let address = net.directory.join("address");
+    let web = net.spawn_in_file(&net.r, "exec $PENSTOCK web", &address);
+    let text = || std::fs::read_to_string(&address).unwrap_or_default();
+    net.until("it says its address", |_| text().ends_with('\n'));
+    let page = |net: &Net| net.ok(&net.r, &format!("curl -sS --max-time 10 {}body", text().trim()));
+    page(&net);
+    net.run(
+        &net.a,
+        "ping -c 7 -i 0.01 -W 0.1 198.18.1.99; ping -c 5 -i 0.01 -W 0.1 198.18.1.98; ping -c 3 -t 1 -W 0.1 198.18.1.2",
+    );
+    // The rule's row leads to it in the ruleset; its text is markup to nobody.
+    let place = format!(
+        "inet t f handle 2 at {}:4: ip daddr 198.18.1.99 drop comment &quot;&lt;b&gt;&quot;",
+        net.directory.join("rules.nft").display()
+    );
+    let rows = |page: &str| -> Vec<String> {
+        let drops = page.split_once("<section id=\"drops\"").map_or("", |(_, rest)| rest);
+        let drops = drops.split_once("</section>").map_or("", |(table, _)| table);
+        drops.split("<tr>").skip(2).map(str::to_owned).collect()
+    };
+    let shows = |page: &str| {
+        let rows = rows(page);
+        let has = |count: &str, parts: &[&str]| {
+            rows.iter().any(|row| {
+                row.contains(&format!(">{count}<")) && parts.iter().all(|part| row.contains(part))
+            })
+        };
+        has("7", &[">rule<", &place, "<a href=\"#"])
+            && has("5", &[">policy<", ">inet t f<"])
+            && has("3", &[">TTL exceeded<"])
+    };
+    net.until("the page has them", |net| shows(&page(net)));
+    for browser in ["chromium", "chromium-browser", "google-chrome"] {
+        if !net.run(&net.r, &format!("command -v {browser}")).0 {
+            continue;
+        }
+        let profile = net.directory.join("profile");
+        let dom = net.ok(
+            &net.r,
+            &format!(
+                "{browser} --headless --no-sandbox --disable-gpu --dump-dom --virtual-time-budget=5000 \
+                 --user-data-dir={} {}",
+                profile.display(),
+                text().trim()
+            ),
+        );
+        assert!(dom.contains("ip daddr 198.18.1.99 drop comment \"&lt;b&gt;\"</a>"), "{dom}");
+        break;
+    }
+    web.stop();
+}
+
+#[test]
 fn every_listing_is_available_as_json() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1 --driver xdp --sysctl net.netfilter.nf_conntrack_acct=1");
@@ -137,6 +205,14 @@ fn every_listing_is_available_as_json() {
         |shown: &serde_json::Value, reason: &str| shown["drops"][reason].as_u64().unwrap_or(0);
     assert_eq!(drops(&after, "rule") - drops(&before, "rule"), 7, "{after}");
     assert_eq!(drops(&after, "policy") - drops(&before, "policy"), 5, "{after}");
+    let by_rule: Vec<_> = after["drops_by_rule"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| (d["reason"].as_str().unwrap(), d["chain"].as_str().unwrap(), &d["packets"]))
+        .collect();
+    assert!(by_rule.contains(&("rule", "forward", &7.into())), "{after}");
+    assert!(by_rule.contains(&("policy", "forward", &5.into())), "{after}");
     let sum: u64 = after["drops"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
     assert_eq!(after["packets"]["dropped"], sum, "{after}");
     assert_eq!(

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use penstock_dataplane::DropEvent;
+use penstock_ruleset::Family;
 use serde::Serialize;
 
 use crate::rules::{Named, Written, WrittenRules};
@@ -17,8 +18,9 @@ pub struct Dropped {
     place: Option<Place>,
 }
 
+/// The rule or policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Place {
+pub struct Place {
     family: &'static str,
     table: String,
     chain: String,
@@ -29,16 +31,29 @@ struct Place {
     rule: Option<Written>,
 }
 
+impl Place {
+    /// A rule of a chain, with what is known of the rules; without a handle, the chain's policy.
+    pub fn new(
+        (family, table, chain): (Family, &str, &str),
+        handle: Option<u64>,
+        rules: Option<&WrittenRules>,
+    ) -> Self {
+        let rule = rules.zip(handle).and_then(|(rules, handle)| rules.rule(family, table, handle));
+        Place {
+            family: family.name(),
+            table: table.to_owned(),
+            chain: chain.to_owned(),
+            handle,
+            rule: rule.cloned(),
+        }
+    }
+}
+
 impl Dropped {
     /// What an event says, with what is known of the rules.
     pub fn of(drop: &DropEvent<'_>, rules: Option<&WrittenRules>) -> Self {
-        let place = drop.place.as_ref().map(|place| Place {
-            family: place.family.name(),
-            table: place.table.to_owned(),
-            chain: place.chain.to_owned(),
-            handle: place.rule,
-            rule: rules.and_then(|rules| rules.at(place)).cloned(),
-        });
+        let place = drop.place.as_ref();
+        let place = place.map(|at| Place::new((at.family, at.table, at.chain), at.rule, rules));
         Dropped { reason: drop.reason.text(), place }
     }
 }
@@ -60,8 +75,15 @@ impl fmt::Display for Dropped {
     /// `policy: inet filter forward`, `no route`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.reason)?;
-        let Some(Place { family, table, chain, handle, rule }) = &self.place else { return Ok(()) };
-        write!(f, ": {family} {table} {chain}")?;
+        self.place.iter().try_for_each(|place| write!(f, ": {place}"))
+    }
+}
+
+impl fmt::Display for Place {
+    /// `inet filter forward handle 12 at rules.nft:9: tcp dport 22 drop`, `inet filter forward`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Place { family, table, chain, handle, rule } = self;
+        write!(f, "{family} {table} {chain}")?;
         if let Some(handle) = handle {
             write!(f, " handle {handle}")?;
         }

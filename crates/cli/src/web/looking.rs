@@ -9,13 +9,16 @@ use std::time::{Duration, Instant};
 
 use penstock_daemon::control::client::Client;
 use penstock_daemon::control::protocol::{Message, Show};
+use penstock_lang::datatype::Format;
 use penstock_net::Network;
+use penstock_print::drops::Place;
+use penstock_print::rules::WrittenRules;
 use penstock_print::show::{Form, Listing};
 use penstock_report::hooks::Hooks;
 use penstock_report::rules::Rules;
 use penstock_report::timeline::Timelines;
 use penstock_report::{Dropped, Flow, Port, Report};
-use penstock_ruleset::Ruleset;
+use penstock_ruleset::{Family, Ruleset};
 use penstock_system::SystemNames;
 use serde_json::Value;
 
@@ -36,15 +39,44 @@ pub enum Subject {
     State(PathBuf),
 }
 
+/// A ruleset that was read.
+struct Read {
+    generation: u64,
+    ruleset: Arc<Ruleset>,
+    /// As the page shows them.
+    rules: Rules,
+    /// Their texts and origins.
+    written: WrittenRules,
+}
+
+impl Read {
+    fn new(generation: u64, ruleset: Ruleset) -> Self {
+        let (names, now) = (SystemNames::default(), now());
+        let rules = Rules::new(&ruleset.generation(), &names, now);
+        let written = WrittenRules::new(&ruleset.generation(), &names, Format::default(), now);
+        Read { generation, ruleset: Arc::new(ruleset), rules, written }
+    }
+}
+
+/// The rule or policy that dropped packets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Doer {
+    family: Family,
+    table: String,
+    chain: String,
+    /// Of the rule.
+    handle: Option<u64>,
+}
+
 /// What was seen, and what has to be known to see more.
 pub struct Looking {
     subject: Subject,
     /// The network that described packets are sent through, or why there is none.
     net: Result<Arc<Network>, String>,
-    /// The ruleset that was read last, and its generation.
-    read: Option<(u64, Arc<Ruleset>, Rules)>,
-    /// Drops by reason: their lines, and how many there were.
-    drops: HashMap<String, (usize, u64)>,
+    /// The ruleset that was read last.
+    read: Option<Read>,
+    /// Drops by reason and place: their lines, and how many there were.
+    drops: HashMap<(String, Option<Doer>), (usize, u64)>,
     over_time: Timelines,
     /// The last report.
     seen: Option<(Instant, Result<Report, String>)>,
@@ -106,9 +138,9 @@ impl Looking {
         if let Some((_, Err(message))) = &self.seen {
             return Err(message.clone());
         }
-        let (_, ruleset, _) = self.read.as_ref().ok_or("Error: there is no ruleset")?;
+        let read = self.read.as_ref().ok_or("Error: there is no ruleset")?;
         let now = now();
-        Ok(Host { net, saved: ruleset.save(now), now })
+        Ok(Host { net, saved: read.ruleset.save(now), now })
     }
 
     fn look(&mut self) -> Report {
@@ -137,8 +169,7 @@ impl Looking {
     fn of_file(&mut self, file: &std::path::Path) -> Result<Report, String> {
         let now = now();
         let ruleset = rules::restore(file, &|_| Ok(()), now)?;
-        let rules = Rules::new(&ruleset.generation(), &SystemNames::default(), now);
-        self.read = Some((0, Arc::new(ruleset), rules.clone()));
+        let rules = self.read.insert(Read::new(0, ruleset)).rules.clone();
         Ok(Report {
             title: file.display().to_string(),
             subtitle: "A ruleset in a file, with its counters".to_owned(),
@@ -152,13 +183,12 @@ impl Looking {
         let state: Value =
             serde_json::from_str(&ask(&state)?).map_err(|e| format!("Error: {e}"))?;
         let generation = state["generation"].as_u64().unwrap_or_default();
-        if self.read.as_ref().is_none_or(|(read, ..)| *read != generation) {
-            let ruleset = live_ruleset()?;
-            let rules = Rules::new(&ruleset.generation(), &SystemNames::default(), now());
-            self.read = Some((generation, Arc::new(ruleset), rules));
-        }
-        let Some((_, _, rules)) = &self.read else { return Err("Error: no ruleset".to_owned()) };
-        let mut rules = rules.clone();
+        let read = match self.read.take_if(|read| read.generation == generation) {
+            Some(read) => read,
+            None => Read::new(generation, live_ruleset()?),
+        };
+        let read = &*self.read.insert(read);
+        let mut rules = read.rules.clone();
         count(&mut rules, &state["rules"]);
         let number = |value: &Value| value.as_u64().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -169,23 +199,28 @@ impl Looking {
         self.over_time.advance(time);
         let is_first = self.seen.is_none();
         let mut drops = Vec::new();
-        for (reason, count) in state["drops"].as_object().into_iter().flatten() {
-            let count = number(count);
+        for ((reason, doer), count) in dropped(&state) {
             let over_time = &mut self.over_time;
             let (line, before) = self
                 .drops
-                .entry(reason.clone())
+                .entry((reason.clone(), doer.clone()))
                 .or_insert_with(|| (over_time.add(), if is_first { count } else { 0 }));
             over_time.count(*line, time, count.saturating_sub(*before));
             *before = count;
-            drops.push(Dropped {
-                reason: reason.clone(),
-                packets: count,
-                line: Some(*line),
-                ..Dropped::default()
+            let place = doer.as_ref().map(|Doer { family, table, chain, handle }| {
+                Place::new((*family, table, chain), *handle, Some(&read.written)).to_string()
             });
+            let rule = doer.and_then(|doer| {
+                rules.rule(doer.family, &doer.table, doer.handle?).map(|rule| rule.id.clone())
+            });
+            let place = place.unwrap_or_default();
+            drops.push(Dropped { reason, place, rule, packets: count, line: Some(*line) });
         }
-        drops.sort_by(|a, b| b.packets.cmp(&a.packets).then_with(|| a.reason.cmp(&b.reason)));
+        drops.sort_by(|a, b| {
+            b.packets
+                .cmp(&a.packets)
+                .then_with(|| (&a.reason, &a.place).cmp(&(&b.reason, &b.place)))
+        });
         let ports = list(&state["ports"]);
         let ports = ports.iter().map(|port| Port {
             name: text(&port["name"]),
@@ -254,6 +289,30 @@ fn ask(message: &Message) -> Result<String, String> {
     let client = Client::connect().map_err(|e| format!("Error: {e}"))?;
     let mut client = client.ok_or(crate::dataplane::NONE)?;
     client.text(message).map_err(|e| format!("Error: {e}"))
+}
+
+/// Drops by reason and by what did it, each with a count. Those of a reason of which no rule or
+/// policy is known stand by themselves.
+fn dropped(state: &Value) -> Vec<((String, Option<Doer>), u64)> {
+    let mut all = Vec::new();
+    let mut told: HashMap<String, u64> = HashMap::new();
+    for drop in state["drops_by_rule"].as_array().into_iter().flatten() {
+        let text = |name: &str| drop[name].as_str().unwrap_or_default().to_owned();
+        let packets = drop["packets"].as_u64().unwrap_or_default();
+        let Some(family) = Family::from_name(&text("family")) else { continue };
+        let handle = drop["handle"].as_u64();
+        let doer = Doer { family, table: text("table"), chain: text("chain"), handle };
+        *told.entry(text("reason")).or_default() += packets;
+        all.push(((text("reason"), Some(doer)), packets));
+    }
+    for (reason, count) in state["drops"].as_object().into_iter().flatten() {
+        let told = told.get(reason).copied().unwrap_or_default();
+        let rest = count.as_u64().unwrap_or_default().saturating_sub(told);
+        if rest > 0 {
+            all.push(((reason.clone(), None), rest));
+        }
+    }
+    all
 }
 
 /// Gives rules the counts that the dataplane has now.

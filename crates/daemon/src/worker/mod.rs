@@ -18,6 +18,7 @@ mod fragment_steering;
 mod frames;
 mod handoff;
 mod host_side;
+mod placed_drops;
 mod ring;
 pub(crate) mod sink;
 pub(crate) mod stages;
@@ -316,6 +317,7 @@ impl Worker {
             }
             Request::Sysctls(values) => self.path.set_sysctls(&values),
             Request::Rules(linked, running, done) => {
+                self.sink.placed_drops.follow(&linked.image);
                 self.path.set_rules_offloaded(linked, running);
                 // The thread that asked may be gone.
                 let _ = done.send(());
@@ -516,6 +518,7 @@ impl Worker {
             workers: vec![worker],
             ports: self.names.iter().enumerate().filter_map(port).collect(),
             counters: self.path.counters(),
+            placed_drops: self.sink.placed_drops.all().to_vec(),
             waiting: self.path.waiting() + self.steering.as_ref().map_or(0, Steering::waiting),
             between: handing.given.wrapping_sub(handing.taken),
             ignored: self.sink.ignored,

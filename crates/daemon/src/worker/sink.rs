@@ -17,6 +17,7 @@ use penstock_program::State;
 use penstock_wire::ethernet;
 
 use super::host_side::way_up;
+use super::placed_drops::PlacedDrops;
 use crate::broadcast::Broadcast;
 use crate::events;
 use crate::lines::Lines;
@@ -59,6 +60,8 @@ pub(crate) struct LiveSink {
     line: String,
     /// Packets for the host that no port could take there.
     pub(crate) undelivered: u64,
+    /// Drops by rule.
+    pub(crate) placed_drops: PlacedDrops,
     /// Packets sent by devices that are no ports.
     pub(crate) elsewhere: u64,
     /// Frames of the host that count at another port.
@@ -86,6 +89,7 @@ impl LiveSink {
             untagged: Vec::new(),
             line: String::new(),
             undelivered: 0,
+            placed_drops: PlacedDrops::default(),
             elsewhere: 0,
             ignored: 0,
         }
@@ -230,6 +234,7 @@ impl Sink for LiveSink {
     }
 
     fn drop(&mut self, drop: &DropEvent<'_>, packet: &Packet) {
+        self.placed_drops.count(drop, 1);
         // Programs of the host that speak the protocol listen on packet sockets.
         if drop.reason == DropReason::Ethertype {
             let net = self.net.clone();
@@ -239,8 +244,12 @@ impl Sink for LiveSink {
         }
     }
 
-    fn drop_several(&mut self, drop: &DropEvent<'_>, _packets: u64) -> bool {
-        drop.reason != DropReason::Ethertype
+    fn drop_several(&mut self, drop: &DropEvent<'_>, packets: u64) -> bool {
+        let counts = drop.reason != DropReason::Ethertype;
+        if counts {
+            self.placed_drops.count(drop, packets);
+        }
+        counts
     }
 
     fn log(&mut self, record: &LogRecord<'_>, packet: &Packet) {

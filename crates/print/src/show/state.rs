@@ -189,6 +189,7 @@ impl Serialize for State<'_> {
         object.serialize_entry("packets", &Packets::of(counters))?;
         object.serialize_entry("account", &status.account())?;
         object.serialize_entry("drops", &Drops(counters))?;
+        object.serialize_entry("drops_by_rule", &status.placed_drops)?;
         object.serialize_entry("flows", &Flows::of(status, self.talkers))?;
         object.serialize_entry("connections", &status.connections)?;
         object.serialize_entry("conntrack", &Tracking::of(&status.tracking))?;

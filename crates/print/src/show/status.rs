@@ -2,11 +2,13 @@
 
 //! What a dataplane counts: the part of each worker, and the sum.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use penstock_conntrack::{Statistics, Tuple};
-use penstock_dataplane::{Counters, FlowCounts};
-use serde::Serialize;
+use penstock_dataplane::{Counters, DropReason, FlowCounts};
+use penstock_ruleset::Family;
+use serde::{Serialize, Serializer};
 
 /// Frames and bytes of one side of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -112,6 +114,41 @@ pub struct Took {
     pub commit: Duration,
 }
 
+/// Packets that a rule or a policy dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlacedDrop {
+    /// Why.
+    #[serde(serialize_with = "reason_text")]
+    pub reason: DropReason,
+    /// Of the table.
+    #[serde(serialize_with = "family_name")]
+    pub family: Family,
+    /// Its name.
+    pub table: Arc<str>,
+    /// The chain's name.
+    pub chain: Arc<str>,
+    /// Handle of the rule; `None` for the chain's policy.
+    pub handle: Option<u64>,
+    /// How many.
+    pub packets: u64,
+}
+
+impl PlacedDrop {
+    /// Whether both happened at the same place for the same reason.
+    fn is_like(&self, other: &PlacedDrop) -> bool {
+        let of = |drop: &PlacedDrop| (drop.reason, drop.family, drop.handle);
+        of(self) == of(other) && self.table == other.table && self.chain == other.chain
+    }
+}
+
+fn reason_text<S: Serializer>(reason: &DropReason, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(reason.text())
+}
+
+fn family_name<S: Serializer>(family: &Family, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(family.name())
+}
+
 /// A worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WorkerStatus {
@@ -137,6 +174,8 @@ pub struct Status {
     pub ports: Vec<PortStatus>,
     /// Packets, and drops by their reasons.
     pub counters: Counters,
+    /// Drops by the rule or policy that did it.
+    pub placed_drops: Vec<PlacedDrop>,
     /// Connections that are tracked.
     pub connections: u64,
     /// Flows in flowtables.
@@ -236,6 +275,12 @@ impl Status {
         }
         self.workers.extend(other.workers);
         self.counters.add(&other.counters);
+        for more in other.placed_drops {
+            match self.placed_drops.iter_mut().find(|drop| drop.is_like(&more)) {
+                Some(drop) => drop.packets += more.packets,
+                None => self.placed_drops.push(more),
+            }
+        }
         self.connections += other.connections;
         self.flows += other.flows;
         self.flow_counts = self.flow_counts.plus(&other.flow_counts);
