@@ -100,8 +100,7 @@ fn claims_about_ways_are_about_the_network_of_their_line() {
          link add r1 type veth\nlink set r1 up\naddress add 198.18.1.1/24 dev r1\n",
     );
     let rules = file("rules.nft", RULES);
-    let way =
-        "never leave r1 iifname r0 tcp dport 23\nreach iifname r0 -> r1 tcp dport 80\n";
+    let way = "never leave r1 iifname r0 tcp dport 23\nreach iifname r0 -> r1 tcp dport 80\n";
     // Without a network there are no ways.
     let claims = file("claims", way);
     let (ok, said) = net.run(&net.r, &format!("$PENSTOCK up r0 r1 --claims {claims}"));

@@ -36,6 +36,7 @@ mod policies;
 mod ports;
 mod programs;
 mod queues;
+mod reconfigure;
 mod rule_log;
 mod rundir;
 mod see;

@@ -218,7 +218,7 @@ fn the_configuration_is_followed_at_sighup() {
     };
     let config = file.display().to_string();
     std::fs::write(&rules, "table inet one { }\n").unwrap();
-    write("\"r0\", \"r1\"", "hang-time = 5\n");
+    write("\"r0\", \"r1\"", "workers = 1\n");
     net.ok(&net.r, &format!("$PENSTOCK check {config}"));
     net.up(&format!("--config {config}"));
     let tables = |net: &Net| net.ok(&net.r, "$PENSTOCK nft list tables");
@@ -226,12 +226,12 @@ fn the_configuration_is_followed_at_sighup() {
     let hup = |net: &Net| sh(&format!("kill -HUP {}", net.pid()));
     // A port and the rules change, and what cannot is said.
     std::fs::write(&rules, "table inet two { }\n").unwrap();
-    write("\"r0\", \"r1\", \"r2\"", "hang-time = 6\n");
+    write("\"r0\", \"r1\", \"r2\"", "workers = 2\n");
     hup(&net);
     net.until("the rules are there", |net| tables(net) == "table inet two\n");
     let list = net.ok(&net.r, "$PENSTOCK port list");
     assert!(list.contains("r2.port"), "{list}");
-    assert!(net.log().contains("hang-time changes at the next start only"), "{}", net.log());
+    assert!(net.log().contains("workers changes at the next start only"), "{}", net.log());
     net.ok(&net.a, "ping -c 2 -i 0.1 -W 3 198.18.2.2");
     // A wrong file changes nothing, and says where.
     write("\"r0\"", "workers = \"many\"\n");

@@ -204,24 +204,24 @@ impl Default for BatchLimits {
     }
 }
 
-/// Limits that may change while evaluations read them.
-#[derive(Debug)]
-pub struct SharedLimits(Mutex<BatchLimits>);
+/// A setting that may change while others read it.
+#[derive(Debug, Default)]
+pub struct Shared<T>(Mutex<T>);
 
-impl SharedLimits {
-    /// These, to begin with.
-    pub fn new(limits: BatchLimits) -> Self {
-        SharedLimits(Mutex::new(limits))
+impl<T: Clone> Shared<T> {
+    /// This, to begin with.
+    pub fn new(value: T) -> Self {
+        Shared(Mutex::new(value))
     }
 
-    /// Those in force.
-    pub fn get(&self) -> BatchLimits {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What counts.
+    pub fn get(&self) -> T {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Others are in force from now on.
-    pub fn set(&self, limits: BatchLimits) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = limits;
+    /// Something else counts from now on.
+    pub fn set(&self, value: T) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = value;
     }
 }
 
@@ -247,7 +247,7 @@ pub struct Config {
     /// The effect of system calls that a thread does not need; `None` without a filter.
     pub seccomp: Option<Violation>,
     /// What the evaluation of a ruleset may take.
-    pub batch: SharedLimits,
+    pub batch: Shared<BatchLimits>,
     /// What runs the chains.
     pub engine: Engine,
     /// All flowtables are for devices, as far as these can forward flows.
@@ -265,7 +265,7 @@ pub struct Config {
     /// message.
     pub nft: fn(&[String]) -> Result<NftCall, String>,
     /// What each ruleset is to keep: a change after which it does not hold is refused.
-    pub claims: Option<ClaimsText>,
+    pub claims: Shared<Option<ClaimsText>>,
     /// Who says whether claims hold.
     pub prover: Prover,
     /// A loopback address and port where metrics can be asked for by HTTP.

@@ -4,7 +4,6 @@
 //! returned.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
@@ -27,21 +26,20 @@ use crate::devices::taken_ports::TakenPorts;
 use crate::devices::takeover::{Taken, give_back, prepare};
 use crate::evaluator::{self, Evaluator};
 use crate::guardian::Guardian;
-use crate::guardian::heartbeat::Heartbeat;
 use crate::host_sysctls::{self, Given};
 use crate::keep::{Keeper, Keeping};
 use crate::kernel_rules;
 use crate::lines::Lines;
 use crate::namespace_lock::NamespaceLock;
 use crate::offload::{Leftovers, Offload};
-use crate::queue_server;
 use crate::recovery::give_back_left;
 use crate::requests::inbox::Inbox;
 use crate::requests::workers::{Workers, parts};
 use crate::requests::{PortRequest, Request, SyncRequest};
 use crate::rules::Rules;
-use crate::seccomp::{self, Thread};
-use crate::server::{PortCalls, Server, Serving, metrics};
+use crate::seccomp;
+use crate::server::{PortCalls, Server, metrics};
+use crate::services::Services;
 use crate::signals::Signals;
 use crate::start::{Start, Started};
 use crate::systemd::{Watchdog, notify};
@@ -172,12 +170,12 @@ pub fn run(config: Config) -> Result<(), String> {
         evaluator,
         lines,
     };
-    let begun =
-        daemon.begin(kept, &leftovers).and_then(|()| Ok((daemon.keep()?, daemon.heartbeat()?)));
-    let (keeping, heartbeat) = match begun {
+    let begun = daemon.begin(kept, &leftovers).and_then(|()| daemon.keep());
+    let keeping = match begun {
         Ok(begun) => begun,
         Err(e) => {
-            daemon.stop(&mut socket, Some(closed));
+            let hang_time = daemon.config.hang_time;
+            daemon.stop(&mut socket, Some(closed), hang_time);
             remove_sockets();
             lock.end();
             return Err(e);
@@ -187,18 +185,19 @@ pub fn run(config: Config) -> Result<(), String> {
     if !daemon.config.kernel_rules_known {
         kernel_rules::tell();
     }
-    let mut serving = None;
-    let result = daemon.serve(listeners, &mut serving, metrics, &signals);
+    let mut services = None;
+    let result = daemon.serve(listeners, &mut services, metrics, &signals);
     daemon.rules.end();
     keeping.into_iter().for_each(Keeping::end);
     if result.is_err() && daemon.config.on_death.closes() {
         // It has failed, as if it had died: the guardian acts once this process is gone.
         return result;
     }
-    heartbeat.into_iter().for_each(Heartbeat::end);
-    daemon.stop(&mut socket, None);
+    services.iter_mut().for_each(Services::end_heartbeat);
+    let hang_time = services.as_ref().map_or(daemon.config.hang_time, Services::hang_time);
+    daemon.stop(&mut socket, None, hang_time);
     // The client that asked for the end learns of it now, and can start another dataplane.
-    serving.into_iter().for_each(Serving::end);
+    services.into_iter().for_each(Services::end);
     remove_sockets();
     lock.end();
     result
@@ -343,16 +342,6 @@ impl Daemon {
         Keeping::begin(keeper).map(Some).map_err(|e| format!("a thread: {e}"))
     }
 
-    /// Begins to tell the guardian that packets are done, if it is to know.
-    fn heartbeat(&self) -> Result<Option<Heartbeat>, String> {
-        let patience = self.config.hang_time;
-        if patience.is_zero() {
-            return Ok(None);
-        }
-        let heartbeat = Heartbeat::begin(self.workers.clone(), self.guardian.handle(), patience);
-        heartbeat.map(Some).map_err(|e| format!("a thread: {e}"))
-    }
-
     fn current(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -364,12 +353,12 @@ impl Daemon {
     }
 
     /// Reads configuration and ruleset again, at SIGHUP. Returns what came of it.
-    fn reload(&self, ports: &PortCalls) -> String {
+    fn reload(&self, ports: &PortCalls, services: &mut Services) -> String {
         self.lines.reopen();
         let mut said = Vec::new();
         if let Some(reread) = &self.config.reread {
             match reread() {
-                Ok(config) => said.extend(self.reconfigure(config, ports)),
+                Ok(config) => said.extend(self.reconfigure(config, ports, services)),
                 // Nothing of a file that is wrong counts.
                 Err(e) => return format!("the configuration stays as it is:\n{e}"),
             }
@@ -384,10 +373,20 @@ impl Daemon {
     }
 
     /// Takes changes of the configuration, and says of those that wait for the next start.
-    fn reconfigure(&self, config: Config, ports: &PortCalls) -> Vec<String> {
+    fn reconfigure(
+        &self,
+        config: Config,
+        ports: &PortCalls,
+        services: &mut Services,
+    ) -> Vec<String> {
         /// Settings that change at once, or are told of apart.
-        const CHANGEABLE: [&str; 10] = [
+        const CHANGEABLE: [&str; 15] = [
+            "allow-kernel-rules",
+            "allow-read",
             "claims",
+            "hang-time",
+            "metrics",
+            "queue",
             "ports",
             "driver",
             "rules",
@@ -399,11 +398,9 @@ impl Daemon {
             "batch-memory",
         ];
         self.config.batch.set(config.batch.get());
-        let mut said = Vec::new();
-        // The file may have other lines under the same name.
-        if self.config.claims != config.claims {
-            said.push("claims change at the next start only".to_owned());
-        }
+        self.config.claims.set(config.claims.get());
+        let mut said = services.follow(&config);
+        let kernel_rules_known = config.kernel_rules_known;
         let Config { ports: wishes, rules, rule_log, sysctls, devconf, texts, .. } = config;
         let mut now = Current { rules, ports: wishes, rule_log, sysctls, devconf, texts };
         let mut current = self.current();
@@ -418,6 +415,10 @@ impl Daemon {
             if values(&current.texts, name) != values(&now.texts, name) {
                 said.push(format!("{name} changes at the next start only"));
             }
+        }
+        let known = |all| !values(all, "allow-kernel-rules").is_empty();
+        if known(&current.texts) && !kernel_rules_known {
+            kernel_rules::tell();
         }
         if current.rule_log != now.rule_log && !self.lines.move_to(now.rule_log.clone()) {
             said.push("the log of rules is busy: rule-log changes at the next SIGHUP".to_owned());
@@ -448,7 +449,7 @@ impl Daemon {
     fn serve(
         &self,
         listeners: Listeners,
-        serving: &mut Option<Serving>,
+        services: &mut Option<Services>,
         metrics: Option<TcpListener>,
         signals: &Signals,
     ) -> Result<(), String> {
@@ -456,7 +457,6 @@ impl Daemon {
         const PULSE: Duration = Duration::from_millis(100);
         /// How soon it is noticed what devices can do.
         const LOOK: Duration = Duration::from_secs(1);
-        let failed = |e: io::Error| format!("a thread: {e}");
         let (to, ended) = channel();
         let end = Box::new(move || {
             let _ = to.send(());
@@ -471,21 +471,9 @@ impl Daemon {
             ports.clone(),
             end,
         );
-        let for_metrics = server.clone();
-        *serving = Some(Serving::begin(&server, listeners).map_err(failed)?);
-        if let Some(listener) = metrics {
-            let thread = std::thread::Builder::new().name("metrics".into());
-            let serve = move || {
-                seccomp::enter(Thread::Metrics);
-                metrics::serve(&listener, &for_metrics);
-            };
-            thread.spawn(serve).map_err(failed)?;
-        }
-        for queue in self.config.queues.clone() {
-            let (thread, workers) =
-                (std::thread::Builder::new().name("queue".into()), self.workers.clone());
-            thread.spawn(move || queue_server::serve(&queue, &workers)).map_err(failed)?;
-        }
+        let begun =
+            Services::begin(server, self.guardian.handle(), &self.config, listeners, metrics)?;
+        let services = services.insert(begun);
         notify("READY=1\nSTATUS=running");
         log("running");
         let watchdog = Watchdog::from_environment();
@@ -496,7 +484,7 @@ impl Daemon {
                 Some(libc::SIGTERM | libc::SIGINT) => return Ok(()),
                 Some(libc::SIGHUP) => {
                     notify("RELOADING=1");
-                    let outcome = self.reload(&ports);
+                    let outcome = self.reload(&ports, services);
                     log(&outcome);
                     let status = outcome.lines().take(2).collect::<Vec<_>>().join(" ");
                     notify(&format!("READY=1\nSTATUS={status}"));
@@ -530,13 +518,14 @@ impl Daemon {
         }
     }
 
-    /// Gives everything back. Opens devices that are closed: these, or all.
-    fn stop(self, socket: &mut Socket, closed: Option<Vec<u32>>) {
+    /// Gives everything back. Opens devices that are closed: these, or all. The guardian waits for
+    /// a beat for so long; zero for ever.
+    fn stop(self, socket: &mut Socket, closed: Option<Vec<u32>>, hang_time: Duration) {
         /// How long that may take, with many routes.
         const PATIENCE: Duration = Duration::from_secs(120);
         notify("STOPPING=1");
-        if !self.config.hang_time.is_zero() {
-            self.guardian.handle().beat(PATIENCE.max(self.config.hang_time));
+        if !hang_time.is_zero() {
+            self.guardian.handle().beat(PATIENCE.max(hang_time));
         }
         self.sync.send(SyncRequest::Stop);
         self.workers.tell(|| Request::Stop);

@@ -78,6 +78,7 @@ mod preflight;
 pub mod probe;
 mod processor_time;
 pub mod proofs;
+mod queue_programs;
 mod queue_server;
 mod queues;
 mod recovery;
@@ -87,6 +88,7 @@ mod rules;
 mod rundir;
 mod seccomp;
 mod server;
+mod services;
 mod signals;
 mod start;
 mod sync;
@@ -96,7 +98,7 @@ mod worker;
 pub use clock::{now, wall_time};
 pub use config::{
     BatchLimits, Config, Driver, KeepState, OnDeath, PortConfig, PortPattern, PortWishes,
-    QueueConfig, Reread, RuleLog, SharedLimits,
+    QueueConfig, Reread, RuleLog, Shared,
 };
 pub use daemon::run;
 pub use offload::adopt_flows;

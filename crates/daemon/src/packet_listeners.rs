@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::loggers::Logger;
 use crate::packet_line::{Given, Logged, Packet};
+use crate::queue_programs::QueuePrograms;
 use crate::queues::{Program, Wishes};
 use crate::requests::workers::Workers;
 use crate::requests::{Further, Request};
@@ -127,7 +128,7 @@ struct Inner {
 pub(crate) struct PacketListeners {
     workers: Arc<Workers>,
     /// Queues of programs that speak another protocol.
-    taken: Vec<u16>,
+    others: Arc<QueuePrograms>,
     clients: AtomicU64,
     inner: Mutex<Inner>,
 }
@@ -184,10 +185,15 @@ impl Inner {
 }
 
 impl PacketListeners {
-    /// None yet. Nobody gets the queues of `taken`.
-    pub(crate) fn new(workers: Arc<Workers>, taken: Vec<u16>) -> Self {
+    /// None yet. Nobody gets the queues of `others`.
+    pub(crate) fn new(workers: Arc<Workers>, others: Arc<QueuePrograms>) -> Self {
         let (clients, inner) = Default::default();
-        PacketListeners { workers, taken, clients, inner }
+        PacketListeners { workers, others, clients, inner }
+    }
+
+    /// Whether a socket has a queue.
+    pub(crate) fn has(&self, number: u16) -> bool {
+        self.lock().queues.contains_key(&number)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -265,7 +271,7 @@ impl PacketListeners {
         }
         match asked.bind {
             Some(Bind::Begin) if inner.queues.contains_key(&number) => return Err(Errno::Ebusy),
-            Some(Bind::Begin) if self.taken.contains(&number) => return Err(Errno::Ebusy),
+            Some(Bind::Begin) if self.others.has(number) => return Err(Errno::Ebusy),
             Some(Bind::Begin) => {
                 let wishes = Wishes { takes: false, length: LENGTH, ..Wishes::default() };
                 let queue = Queue { owner, wishes, flags: 0, given: BTreeSet::new() };

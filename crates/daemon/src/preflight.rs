@@ -55,13 +55,13 @@ pub(crate) fn check(
 
 /// Whether a saved ruleset is what is claimed of each.
 fn keeps_claims(config: &Config, kept: &Ruleset) -> Result<(), String> {
-    let Some(claims) = &config.claims else { return Ok(()) };
+    let Some(claims) = config.claims.get() else { return Ok(()) };
     let ports: Vec<String> = config.ports.named.iter().map(|port| port.name.clone()).collect();
     let BatchLimits { time, memory } = config.batch.get();
     let names = SystemNames::expecting(&ports);
     let after = &*kept.generation();
     let becoming = Becoming { after, names: &names, now: now(), memory, time };
-    (config.prover.keeps)(claims, &becoming).map_err(|text| format!("the saved ruleset: {text}"))
+    (config.prover.keeps)(&claims, &becoming).map_err(|text| format!("the saved ruleset: {text}"))
 }
 
 /// Tries whether a file can be put in the place of this one with the rights that the dataplane will

@@ -9,9 +9,10 @@ use std::time::Duration;
 use penstock_lang::names::Names;
 use penstock_lang::session::Remark;
 use penstock_ruleset::Generation;
+use serde::{Deserialize, Serialize};
 
 /// A text of claims, and the name of its file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimsText {
     /// What the file is called.
     pub name: String,

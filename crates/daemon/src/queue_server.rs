@@ -4,19 +4,19 @@
 //! Unix socket and speaks the protocol of `docs/queue.md`, as with `penstock run --queue`.
 //!
 //! A thread per queue connects to the program, again and again if it must, and reads its answers;
-//! another one writes.
+//! another one writes. Which socket is the right one may change meanwhile ([`Place`]).
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use penstock_io::queue::{self, Message};
 
-use crate::config::QueueConfig;
 use crate::log;
 use crate::queues::{MOST, Program};
 use crate::requests::workers::Workers;
@@ -35,17 +35,60 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// Answers that wait for the worker; a program that has given more waits.
 const ANSWERS: usize = 256;
 
-/// Connects a program to its queue, for ever.
-pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
+/// Where the program of a queue listens.
+#[derive(Debug, Default)]
+pub(crate) struct Place(Mutex<PlaceState>);
+
+#[derive(Debug, Default)]
+struct PlaceState {
+    /// Nowhere: the queue is nobody's.
+    socket: Option<Arc<Path>>,
+    /// A program is connected, or just was.
+    busy: bool,
+}
+
+impl Place {
+    fn lock(&self) -> MutexGuard<'_, PlaceState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on there, or nowhere.
+    pub(crate) fn set(&self, socket: Option<&Path>) {
+        self.lock().socket = socket.map(Arc::from);
+    }
+
+    /// Whether the queue is a program's by this, or still is.
+    pub(crate) fn is_taken(&self) -> bool {
+        let state = self.lock();
+        state.socket.is_some() || state.busy
+    }
+
+    /// The socket to connect to next.
+    fn next(&self) -> Option<Arc<Path>> {
+        let mut state = self.lock();
+        state.busy = state.socket.is_some();
+        state.socket.clone()
+    }
+
+    fn is(&self, socket: &Path) -> bool {
+        self.lock().socket.as_deref() == Some(socket)
+    }
+}
+
+/// Connects programs to a queue, for ever: who listens at its place then.
+pub(crate) fn serve(num: u16, place: &Place, workers: &Arc<Workers>) {
     seccomp::enter(Thread::Queue);
-    let QueueConfig { num, socket } = config;
-    // Whether the missing program is logged already.
-    let mut said = false;
+    // Of which missing program it is logged already.
+    let mut said = None;
     loop {
-        match UnixStream::connect(socket) {
+        let Some(socket) = place.next() else {
+            std::thread::sleep(AGAIN);
+            continue;
+        };
+        match UnixStream::connect(&*socket) {
             Ok(stream) => {
-                said = false;
-                match listen(*num, stream, workers) {
+                said = None;
+                match listen(num, stream, workers, &|| place.is(&socket)) {
                     Ok(()) => {
                         log(format_args!("queue {num}: {} no longer listens", socket.display()))
                     }
@@ -54,9 +97,9 @@ pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
                     }
                 }
             }
-            Err(e) if !said => {
+            Err(e) if said.as_ref() != Some(&socket) => {
                 log(format_args!("queue {num}: {}: {e}; trying again", socket.display()));
-                said = true;
+                said = Some(socket);
             }
             Err(_) => {}
         }
@@ -64,8 +107,13 @@ pub(crate) fn serve(config: &QueueConfig, workers: &Arc<Workers>) {
     }
 }
 
-/// Serves one connection, until its end.
-fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> io::Result<()> {
+/// Serves one connection, until its end, or until it is no longer `wanted`.
+fn listen(
+    num: u16,
+    mut stream: UnixStream,
+    workers: &Arc<Workers>,
+    wanted: &dyn Fn() -> bool,
+) -> io::Result<()> {
     let invalid = |what: &'static str| io::Error::new(ErrorKind::InvalidData, what);
     let slow = |what: &'static str| io::Error::new(ErrorKind::TimedOut, what);
     let words = |e: io::Error, late: &'static str| match e.kind() {
@@ -105,6 +153,9 @@ fn listen(num: u16, mut stream: UnixStream, workers: &Arc<Workers>) -> io::Resul
     log(format_args!("queue {num}: a program listens"));
     let mut heard = Instant::now();
     let result = loop {
+        if !wanted() {
+            break Ok(());
+        }
         if !is_ready(&stream) {
             if waiting.load(Relaxed) == 0 {
                 heard = Instant::now();

@@ -11,7 +11,7 @@ use penstock_daemon::bpf::{Attach, Loaded};
 use penstock_daemon::proofs::ClaimsText;
 use penstock_daemon::{
     BatchLimits, Config, Driver, KeepState, OnDeath, PortConfig, PortPattern, PortWishes,
-    QueueConfig, RuleLog, SharedLimits, Violation,
+    QueueConfig, RuleLog, Shared, Violation,
 };
 use penstock_dataplane::{Engine, Settings};
 use penstock_program::cells::WORKERS;
@@ -85,7 +85,7 @@ pub const SETTINGS: [Setting; 26] = [
         )
         .takes("FILE", Values::Files),
         form: Form::One,
-        take: |given, text| claims(text).map(|claims| given.config.claims = Some(claims)),
+        take: |given, text| claims(text).map(|claims| given.config.claims.set(Some(claims))),
     },
     Setting {
         option: long(
@@ -360,7 +360,7 @@ impl Default for Given {
             on_death: OnDeath::Open,
             hang_time: Duration::from_secs(10),
             seccomp: Some(Violation::Refuse),
-            batch: SharedLimits::new(BatchLimits::default()),
+            batch: Shared::new(BatchLimits::default()),
             engine: Engine::Jit,
             offload: false,
             persist: None,
@@ -368,7 +368,7 @@ impl Default for Given {
             sysctls: Default::default(),
             devconf: Default::default(),
             nft: nft::call_of,
-            claims: None,
+            claims: Shared::default(),
             prover: gate::PROVER,
             metrics: None,
             queues: Vec::new(),

@@ -39,29 +39,42 @@ pub(crate) struct Listeners {
 /// # Errors
 /// A sentence.
 pub(crate) fn listen(readers: bool) -> Result<Listeners, String> {
-    let wrong = |e: io::Error| format!("the control socket: {e}");
-    let name = rundir::name(EXTENSION).map_err(wrong)?;
-    let bind = |directory: &RunDir, mode: u32| {
+    remove();
+    let private = bind(RunDir::get()?, 0o600)?;
+    let public = readers.then(listen_for_readers).transpose()?;
+    Ok(Listeners { private, public })
+}
+
+/// Binds the socket for those who may look.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn listen_for_readers() -> Result<UnixListener, String> {
+    bind(&RunDir::make(Access::All)?, 0o666)
+}
+
+fn bind(directory: &RunDir, mode: u32) -> Result<UnixListener, String> {
+    let bound = || {
+        let name = rundir::name(EXTENSION)?;
         directory.remove(&name);
         let listener = UnixListener::bind(directory.path(&name))?;
         directory.set_mode(&name, mode)?;
         Ok(listener)
     };
-    remove();
-    let private = bind(RunDir::get()?, 0o600).map_err(wrong)?;
-    let public = match readers {
-        true => Some(bind(&RunDir::make(Access::All)?, 0o666).map_err(wrong)?),
-        false => None,
-    };
-    Ok(Listeners { private, public })
+    bound().map_err(|e: io::Error| format!("the control socket: {e}"))
 }
 
 /// Removes the sockets of this network namespace, at the end of the dataplane that has the lock.
 pub(crate) fn remove() {
-    let Ok(name) = rundir::name(EXTENSION) else { return };
-    if let Ok(directory) = RunDir::get() {
+    if let (Ok(name), Ok(directory)) = (rundir::name(EXTENSION), RunDir::get()) {
         directory.remove(&name);
     }
+    remove_public();
+}
+
+/// Removes the socket for those who may look.
+pub(crate) fn remove_public() {
+    let Ok(name) = rundir::name(EXTENSION) else { return };
     for directory in rundir::places(Access::All) {
         // Only the owner can, and that may be another user.
         let _ = std::fs::remove_file(directory.join(&name));

@@ -6,6 +6,7 @@
 //! their own, of which one user gets some; so whatever they do, root finds a place. The kernel says
 //! who asks, so it is the same by whatever socket a client comes.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use penstock_lang::session::NOT_PERMITTED;
@@ -52,7 +53,7 @@ impl Rights {
 #[derive(Debug)]
 pub(crate) struct Admission {
     /// Others than root may look.
-    readers: bool,
+    readers: AtomicBool,
     roots: usize,
     lookers: usize,
     taken: Mutex<Taken>,
@@ -79,7 +80,13 @@ impl Admission {
         let clients = spare / DESCRIPTORS;
         let lookers = LOOKERS.min(clients / 3);
         let roots = ROOTS.min(clients - lookers).max(FEWEST);
+        let readers = AtomicBool::new(readers);
         Arc::new(Admission { readers, roots, lookers, taken: Mutex::default() })
+    }
+
+    /// Others than root may look from now on, or not. Those who have a place keep it.
+    pub(crate) fn set_readers(&self, readers: bool) {
+        self.readers.store(readers, Relaxed);
     }
 
     /// Gives a place to a client, who has those rights at most by the socket that it came by.
@@ -101,7 +108,7 @@ impl Admission {
             taken.roots += 1;
             return Ok(place(Rights::All));
         }
-        if !self.readers {
+        if !self.readers.load(Relaxed) {
             return Err(NOT_PERMITTED);
         }
         let mut taken = self.taken();

@@ -38,7 +38,10 @@ use std::time::Duration;
 
 use penstock_lang::session::Options;
 
-pub(crate) use address::{Listeners, RUNS_ALREADY, is_served, listen, remove as remove_sockets};
+pub(crate) use address::{
+    Listeners, RUNS_ALREADY, is_served, listen, listen_for_readers, remove as remove_sockets,
+    remove_public as remove_readers_socket,
+};
 pub(crate) use admission::{Admission, Rights, SHORT};
 pub(crate) use budget::{Budget, Exceeded, Pace};
 pub use capture_call::CaptureCall;

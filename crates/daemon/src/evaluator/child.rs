@@ -391,7 +391,7 @@ impl Child<'_> {
 
     /// What is asked of each change.
     pub(super) fn proofs(&self) -> Proofs {
-        let claims = self.config.claims.iter().cloned().collect();
+        let claims = self.call.claims.iter().cloned().collect();
         Proofs { prover: self.config.prover, claims, diff: false }
     }
 

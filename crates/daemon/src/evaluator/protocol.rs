@@ -12,6 +12,7 @@ use crate::config::{BatchLimits, Config};
 use crate::connections;
 use crate::control::Rights;
 use crate::packet_listeners;
+use crate::proofs::ClaimsText;
 use crate::rules::{InForce, Process, Refused, Update};
 
 /// Longest message of a child but for changes: what it asks.
@@ -46,13 +47,15 @@ pub(crate) struct Call {
     pub(crate) time: Duration,
     /// Bytes of memory that it may take, besides the ruleset.
     pub(crate) memory: u64,
+    /// What each ruleset is to keep.
+    pub(crate) claims: Option<ClaimsText>,
 }
 
 impl Call {
     /// A task of a client, within the limits of the configuration.
     pub(crate) fn of(config: &Config, task: Task, rights: Rights, process: Process) -> Self {
         let BatchLimits { time, memory } = config.batch.get();
-        Call { task, rights, process, time, memory }
+        Call { task, rights, process, time, memory, claims: config.claims.get() }
     }
 }
 

@@ -80,7 +80,7 @@ impl Thread {
     pub(super) fn rules(self) -> &'static [&'static [Rule]] {
         match self {
             Thread::Main => &[
-                BASE, RUN, START, SIGNALS, STREAMS, PAIRS, UNIX, ACCEPT, FRAMES, TAPS, OTHER_DEVICES, SOCKETS, NAMES, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
+                BASE, RUN, START, SIGNALS, STREAMS, PAIRS, UNIX, LISTEN, ACCEPT, FRAMES, TAPS, OTHER_DEVICES, SOCKETS, NAMES, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
             ],
             Thread::Worker => &[BASE, RUN, FRAMES, TAPS, OTHER_DEVICES, FRAME_MAPS],
             Thread::Compile => &[BASE, RUN, MACHINE_CODE],
@@ -194,6 +194,14 @@ pub(crate) const STREAMS: &[Rule] = &[
 
 /// Pairs of Unix sockets, between processes of this program.
 const PAIRS: &[Rule] = &[OneOf(libc::SYS_socketpair, 0, &[libc::AF_UNIX as u32])];
+
+/// Sockets that others connect to, and who may.
+const LISTEN: &[Rule] = &[
+    Call(libc::SYS_listen),
+    Call(libc::SYS_fchmodat),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_chmod),
+];
 
 /// Connections that come.
 const ACCEPT: &[Rule] = &[

@@ -12,12 +12,14 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use penstock_print::show::Form;
 
 use super::Server;
 use crate::log;
+use crate::seccomp::{self, Thread};
 
 /// How long the head of a request may take.
 const HEAD_TIME: Duration = Duration::from_secs(2);
@@ -51,8 +53,46 @@ pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener, String> {
     Ok(listener)
 }
 
-/// Answers requests for ever.
-pub(crate) fn serve(listener: &TcpListener, server: &Arc<Server>) {
+/// Requests are being answered.
+pub(crate) struct ServingMetrics {
+    address: SocketAddr,
+    listener: TcpListener,
+    thread: JoinHandle<()>,
+}
+
+impl ServingMetrics {
+    /// Begins by what [`listen`] has opened for an address.
+    pub(crate) fn begin(
+        address: SocketAddr,
+        listener: TcpListener,
+        server: Arc<Server>,
+    ) -> io::Result<Self> {
+        let own = listener.try_clone()?;
+        let thread = Builder::new().name("metrics".into()).spawn(move || {
+            seccomp::enter(Thread::Metrics);
+            serve(&own, &server);
+        })?;
+        Ok(ServingMetrics { address, listener, thread })
+    }
+
+    /// The address that was asked for.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends, and cuts connections off.
+    pub(crate) fn end(self) {
+        // SAFETY: no pointers. The thread is woken, and sees that nobody can connect any more.
+        let told = unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) } == 0;
+        // One that was not told ends with the process; one that has panicked has said so.
+        if told {
+            let _ = self.thread.join();
+        }
+    }
+}
+
+/// Answers requests until the listener is shut down.
+fn serve(listener: &TcpListener, server: &Arc<Server>) {
     let text = || {
         let mut text = Vec::new();
         server.state(Form::Metrics, None, &mut text).map(|()| text)
@@ -62,9 +102,7 @@ pub(crate) fn serve(listener: &TcpListener, server: &Arc<Server>) {
     }
     let mut door =
         Door { text, made: None, bodies: Vec::new(), old: Vec::new(), connections: Vec::new() };
-    loop {
-        door.step(listener);
-    }
+    while door.step(listener) {}
 }
 
 /// What a connection is at.
@@ -97,8 +135,9 @@ struct Door<F> {
 }
 
 impl<F: Fn() -> io::Result<Vec<u8>>> Door<F> {
-    /// Waits until something happens, and does what there is to do.
-    fn step(&mut self, listener: &TcpListener) {
+    /// Waits until something happens, and does what there is to do. `false` once the listener is
+    /// shut down.
+    fn step(&mut self, listener: &TcpListener) -> bool {
         // A client without a place waits until there may be one.
         let place = self.place_at();
         let asked = if place.is_none() { libc::POLLIN } else { 0 };
@@ -125,23 +164,30 @@ impl<F: Fn() -> io::Result<Vec<u8>>> Door<F> {
                 self.connections.push(connection);
             }
         }
-        self.accept(listener);
+        if !self.accept(listener) {
+            return false;
+        }
         for old in std::mem::take(&mut self.old) {
             self.connections.retain(|connection| match &connection.state {
                 State::Answering { body, .. } => !Arc::ptr_eq(body, &old),
                 State::Asking(_) | State::Closing => true,
             });
         }
+        true
     }
 
-    /// Accepts waiting connections while there are places.
-    fn accept(&mut self, listener: &TcpListener) {
+    /// Accepts waiting connections while there are places. `false` if there can be none any more.
+    fn accept(&mut self, listener: &TcpListener) -> bool {
         while self.connections.len() < MOST || self.place_at().is_none() {
             let stream = match listener.accept() {
                 Ok((stream, _)) => stream,
-                Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return true,
+                Err(e) if e.kind() == ErrorKind::InvalidInput => return false,
                 // It is gone already, or there are no descriptors.
-                Err(_) => return std::thread::sleep(Duration::from_millis(10)),
+                Err(_) => {
+                    std::thread::sleep(Duration::from_millis(10));
+                    return true;
+                }
             };
             if stream.set_nonblocking(true).is_err() {
                 continue;
@@ -160,6 +206,7 @@ impl<F: Fn() -> io::Result<Vec<u8>>> Door<F> {
             }
             self.connections.push(connection);
         }
+        true
     }
 
     /// The connection that has been silent for longest; if all have asked something, the oldest.

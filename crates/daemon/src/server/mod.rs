@@ -41,6 +41,7 @@ use crate::devices::taken_ports::TakenPorts;
 use crate::evaluator::Evaluator;
 use crate::offload::Offload;
 use crate::packet_listeners::PacketListeners;
+use crate::queue_programs::QueuePrograms;
 use crate::requests::inbox::Inbox;
 use crate::requests::workers::Workers;
 use crate::requests::{PortRequest, SyncRequest};
@@ -82,11 +83,13 @@ pub(crate) struct Server {
     ports: PortCalls,
     /// Said once when the dataplane is to end.
     pub(crate) end: Box<dyn Fn() + Send + Sync>,
-    admission: Arc<Admission>,
+    pub(crate) admission: Arc<Admission>,
     /// How often workers are asked for those who may only look.
     pace: Arc<Pace>,
     tables: Tables,
-    listeners: PacketListeners,
+    pub(crate) listeners: PacketListeners,
+    /// Programs of the configuration that get packets.
+    pub(crate) queues: Arc<QueuePrograms>,
     /// Held by who counts time.
     counting: Mutex<()>,
     /// Held by who attaches or detaches programs.
@@ -95,37 +98,71 @@ pub(crate) struct Server {
     started: u64,
 }
 
+/// A socket whose connections are being served.
+struct ServedSocket {
+    listener: UnixListener,
+    thread: JoinHandle<()>,
+}
+
+impl ServedSocket {
+    /// Clients have those rights at most.
+    fn begin(server: &Arc<Server>, listener: UnixListener, most: Rights) -> io::Result<Self> {
+        let (own, server) = (listener.try_clone()?, server.clone());
+        let thread = Builder::new().name("control".into()).spawn(move || {
+            seccomp::enter(Thread::Control);
+            server.serve(&own, most);
+        })?;
+        Ok(ServedSocket { listener, thread })
+    }
+
+    fn end(self) {
+        // SAFETY: no pointers. A thread that waits for connections is woken.
+        let told = unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) } == 0;
+        // One that was not told ends with the process; one that has panicked has said so.
+        if told {
+            let _ = self.thread.join();
+        }
+    }
+}
+
 /// Connections are being served.
-pub(crate) struct Serving(Vec<(UnixListener, JoinHandle<()>)>);
+pub(crate) struct Serving {
+    private: ServedSocket,
+    public: Option<ServedSocket>,
+}
 
 impl Serving {
     /// Begins.
     pub(crate) fn begin(server: &Arc<Server>, listeners: Listeners) -> io::Result<Self> {
         let Listeners { private, public } = listeners;
-        let sockets = [(Rights::All, Some(private)), (Rights::Look, public)];
-        let mut serving = Vec::new();
-        for (most, listener) in sockets {
-            let Some(listener) = listener else { continue };
-            let (own, server) = (listener.try_clone()?, server.clone());
-            let thread = Builder::new().name("control".into()).spawn(move || {
-                seccomp::enter(Thread::Control);
-                server.serve(&own, most);
-            })?;
-            serving.push((listener, thread));
-        }
-        Ok(Serving(serving))
+        let private = ServedSocket::begin(server, private, Rights::All)?;
+        let public = public.map(|socket| ServedSocket::begin(server, socket, Rights::Look));
+        Ok(Serving { private, public: public.transpose()? })
+    }
+
+    /// Whether those who may look are served.
+    pub(crate) fn has_readers(&self) -> bool {
+        self.public.is_some()
+    }
+
+    /// Serves those who may look as well.
+    pub(crate) fn add_readers(
+        &mut self,
+        server: &Arc<Server>,
+        listener: UnixListener,
+    ) -> io::Result<()> {
+        self.public = Some(ServedSocket::begin(server, listener, Rights::Look)?);
+        Ok(())
+    }
+
+    /// Accepts none of those who may look any more. Connected ones stay.
+    pub(crate) fn end_readers(&mut self) {
+        self.public.take().into_iter().for_each(ServedSocket::end);
     }
 
     /// Ends: no further connections are accepted. Connected clients stay.
     pub(crate) fn end(self) {
-        for (listener, thread) in self.0 {
-            // SAFETY: no pointers. A thread that waits for connections is woken.
-            let told = unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) } == 0;
-            // One that was not told ends with the process; one that has panicked has said so.
-            if told {
-                let _ = thread.join();
-            }
-        }
+        [Some(self.private), self.public].into_iter().flatten().for_each(ServedSocket::end);
     }
 }
 
@@ -142,8 +179,8 @@ impl Server {
         let admission = Admission::new(config.readers, rights::spare_descriptors());
         let (pace, counting, started) = (Arc::new(Pace::new()), Mutex::default(), crate::now());
         let tables = Tables::new(workers.clone(), pace.clone());
-        let taken = config.queues.iter().map(|queue| queue.num).collect();
-        let listeners = PacketListeners::new(workers.clone(), taken);
+        let queues = Arc::new(QueuePrograms::new(workers.clone()));
+        let listeners = PacketListeners::new(workers.clone(), queues.clone());
         Arc::new(Server {
             rules,
             workers,
@@ -156,6 +193,7 @@ impl Server {
             pace,
             tables,
             listeners,
+            queues,
             counting,
             changing_programs: Mutex::default(),
             started,
