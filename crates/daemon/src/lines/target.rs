@@ -54,7 +54,7 @@ impl Target {
         match self {
             Target::Stderr => io::stderr().write_all(line.as_bytes()),
             Target::File(file) => file.write(line),
-            Target::Journal(logger) => logger.send(journal_entry(line).as_bytes()),
+            Target::Journal(logger) => logger.send(&journal_entry(line)),
             Target::Syslog(logger) => logger.send(syslog_entry(line).as_bytes()),
         }
     }
@@ -79,12 +79,23 @@ fn parts(line: &str) -> (u32, &str) {
     (level, text.map_or(rest, |(_, text)| text))
 }
 
-fn journal_entry(line: &str) -> String {
+fn journal_entry(line: &str) -> Vec<u8> {
     let (level, text) = parts(line);
-    format!(
-        "MESSAGE={text}\nPRIORITY={level}\nSYSLOG_IDENTIFIER=penstock-rules\nSYSLOG_FACILITY={}\n",
-        FACILITY >> 3
-    )
+    let facility = FACILITY >> 3;
+    let mut entry =
+        format!("PRIORITY={level}\nSYSLOG_IDENTIFIER=penstock-rules\nSYSLOG_FACILITY={facility}\n")
+            .into_bytes();
+    match text.contains('\n') {
+        false => entry.extend(format!("MESSAGE={text}\n").bytes()),
+        // What follows would be fields of its own.
+        true => {
+            entry.extend(b"MESSAGE\n");
+            entry.extend((text.len() as u64).to_le_bytes());
+            entry.extend(text.bytes());
+            entry.push(b'\n');
+        }
+    }
+    entry
 }
 
 fn syslog_entry(line: &str) -> String {
@@ -200,7 +211,12 @@ mod tests {
         assert_eq!(parts(line), (6, "in IN=eth0 OUT="));
         assert_eq!(parts("lost\n"), (4, "lost"));
         assert_eq!(syslog_entry(line), "<30>penstock-rules: in IN=eth0 OUT=");
-        assert!(journal_entry(line).starts_with("MESSAGE=in IN=eth0 OUT=\nPRIORITY=6\n"));
+        let entry = journal_entry(line);
+        assert!(
+            entry.starts_with(b"PRIORITY=6\n") && entry.ends_with(b"\nMESSAGE=in IN=eth0 OUT=\n")
+        );
+        let entry = journal_entry("<6>[   1.0] a\nb\n");
+        assert!(entry.ends_with(b"\nMESSAGE\n\x03\0\0\0\0\0\0\0a\nb\n"));
         let directory = std::env::temp_dir().join(format!("logger-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir_all(&directory).expect("a directory");
