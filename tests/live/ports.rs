@@ -85,6 +85,32 @@ fn ports_come_and_go_and_others_lose_no_packet() {
 }
 
 #[test]
+fn a_port_that_is_added_has_the_driver_that_is_asked_for() {
+    let Some(mut net) = Net::new() else { return };
+    let third = Third::new(&mut net, "r2");
+    // Where the limit of locked memory may be raised, if it may be here, and where it may not.
+    let limited = "ulimit -l 64; PENSTOCK=\"setpriv --bounding-set -sys_resource $PENSTOCK\"";
+    for limit in ["", limited] {
+        for (first, driver, carrier) in [
+            ("packet", "xdp", "AF_XDP"),
+            ("xdp", "xdp", "AF_XDP"),
+            ("packet", "xdp-generic", "AF_XDP"),
+            ("xdp", "packet", "packet socket"),
+        ] {
+            net.up_after(limit, &format!("r0 r1 --driver {first} --workers 2"));
+            net.ok(&net.r, &format!("$PENSTOCK port add r2 --driver {driver}"));
+            let shown = net.ok(&net.r, "$PENSTOCK show");
+            let line =
+                shown.lines().find(|line| line.contains("  r2.port by ")).unwrap_or_default();
+            assert!(line.contains(carrier), "{limit} {first} {driver}: {shown}{}", net.log());
+            net.ok(&net.a, "ping -c 3 -i 0.05 -W 3 198.18.2.2");
+            net.ok(&third.c, "ping -c 1 -W 3 198.18.2.1");
+            net.down();
+        }
+    }
+}
+
+#[test]
 fn added_ports_are_returned_whoever_dies() {
     let Some(mut net) = Net::new() else { return };
     let third = Third::new(&mut net, "r2");

@@ -6,6 +6,7 @@ use std::io;
 
 const NET_ADMIN: u32 = 12;
 const NET_RAW: u32 = 13;
+const IPC_LOCK: u32 = 14;
 const PERFMON: u32 = 38;
 const BPF: u32 = 39;
 /// Devices, packet sockets, programs and their maps.
@@ -47,20 +48,19 @@ pub(crate) fn may_take_devices() -> bool {
 }
 
 /// Limits programs that this process runs to the capabilities that it keeps.
-fn bound() {
+fn bound(needed: u64) {
     let last = (0..64).take_while(|number| {
         // SAFETY: no pointers; it fails for numbers that are no capabilities.
         unsafe { libc::prctl(libc::PR_CAPBSET_READ, *number, 0, 0, 0) >= 0 }
     });
-    for number in last.filter(|number| NEEDED & 1 << number == 0) {
+    for number in last.filter(|number| needed & 1 << number == 0) {
         // Without CAP_SETPCAP, as under systemd, it is refused: the bounds are what the unit says
         // then. SAFETY: no pointers.
         unsafe { libc::prctl(libc::PR_CAPBSET_DROP, number, 0, 0, 0) };
     }
 }
 
-/// Memory of AF_XDP sockets counts as locked. Those of devices that come back are opened when
-/// CAP_IPC_LOCK is gone.
+/// Lifts the limit of locked memory, which that of AF_XDP sockets counts as.
 fn lift_memory_lock() -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: the limit lives through the call, which only reads it.
@@ -116,14 +116,26 @@ pub(crate) fn spare_descriptors() -> usize {
 }
 
 /// Gives up all capabilities of this thread, and of those that it starts, but the ones that are
-/// needed; none come back by running other programs.
+/// needed to give devices back and to write files; none come back by running other programs.
 pub(crate) fn keep_only_needed() -> io::Result<()> {
-    // Where it is refused the limit may be high enough.
-    let _ = lift_memory_lock();
-    bound();
+    keep(NEEDED)
+}
+
+/// As [`keep_only_needed`], but AF_XDP sockets can be opened later, too, for ports that are added
+/// and devices that come back. Where the limit of locked memory cannot be lifted, as in containers
+/// without CAP_SYS_RESOURCE, that takes CAP_IPC_LOCK.
+pub(crate) fn keep_for_devices() -> io::Result<()> {
+    keep(match lift_memory_lock() {
+        Ok(()) => NEEDED,
+        Err(_) => NEEDED | 1 << IPC_LOCK,
+    })
+}
+
+fn keep(needed: u64) -> io::Result<()> {
+    bound(needed);
     let mut header = Header { version: VERSION, process: 0 };
     let mut sets = sets()?;
-    for (set, needed) in sets.iter_mut().zip([NEEDED as u32, (NEEDED >> 32) as u32]) {
+    for (set, needed) in sets.iter_mut().zip([needed as u32, (needed >> 32) as u32]) {
         set.permitted &= needed;
         set.effective = set.permitted;
         set.inheritable = 0;

@@ -140,7 +140,7 @@ impl Start<'_> {
         let parts = parts(ports, count);
         let log = lines::open(&config.rule_log)?;
         // From here on little is needed; threads have what their maker has.
-        rights::keep_only_needed().map_err(failed("capabilities"))?;
+        rights::keep_for_devices().map_err(failed("capabilities"))?;
         let lines = Lines::start(log)?;
         let common = Common {
             config: &config,
