@@ -334,6 +334,7 @@ mod tests {
             workers: vec![Default::default(); 2],
             ports: vec![port],
             counters: Default::default(),
+            placed_drops: Vec::new(),
             connections: 4,
             flows: 5,
             flow_counts: Default::default(),

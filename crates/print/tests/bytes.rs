@@ -86,6 +86,7 @@ fn small() -> Status {
         workers: vec![worker(10)],
         ports: vec![port("eth0", 0)],
         counters: Default::default(),
+        placed_drops: Vec::new(),
         connections: 4,
         flows: 5,
         flow_counts: Default::default(),
