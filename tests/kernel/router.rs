@@ -484,6 +484,12 @@ impl Router {
         if !scenario.unlisted.is_empty() {
             self.tools.nft(&scenario.unlisted)?;
         }
+        if scenario.saved {
+            let net = run(env!("CARGO_BIN_EXE_penstock"), &["net", "save", "--keys"], "")?;
+            let is_ipsec = |line: &&str| line.contains("xfrm ");
+            let lines = net.lines().filter(is_ipsec).map(|line| format!("{line}\n"));
+            outcome.saved = Some(lines.collect());
+        }
         outcome.listing = self.listing()?;
         if !scenario.commands.is_empty() {
             outcome.listing = only_counters(&outcome.listing);

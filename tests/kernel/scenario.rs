@@ -41,6 +41,9 @@ pub struct Scenario {
     pub unlisted: String,
     /// Programs that serve it, and what else there is around it.
     pub services: Services,
+    /// Whether the program also runs with the IPsec that `penstock net save` finds in the kernel.
+    #[serde(default)]
+    pub saved: bool,
 }
 
 impl Scenario {
@@ -60,7 +63,21 @@ impl Scenario {
             sysctls: vec![],
             unlisted: String::new(),
             services: Services::default(),
+            saved: false,
         }
+    }
+
+    /// With the IPsec that is saved in the kernel, too. What sets a default, and numbers that
+    /// states begin with, are not saved: then without it.
+    pub fn saved(mut self) -> Scenario {
+        let ipsec = || self.net.lines().filter(|line| line.starts_with("xfrm "));
+        let is_saved = |line: &str| {
+            (line.starts_with("xfrm state add ") || line.starts_with("xfrm policy add "))
+                && !line.contains("replay-seq")
+                && !line.contains("replay-oseq")
+        };
+        self.saved = ipsec().next().is_some() && ipsec().all(is_saved);
+        self
     }
 
     /// Sets a sysctl.
@@ -287,6 +304,8 @@ pub struct Outcome {
     pub without_flowtables: bool,
     /// What services were told.
     pub told: Told,
+    /// Lines of IPsec that `penstock net save` has printed in the kernel's router.
+    pub saved: Option<String>,
 }
 
 /// The devices of `net.ip` lines that stand for a wire: those of type veth.

@@ -168,12 +168,33 @@ fn difference(kernel: &mut dyn Kernel, scenario: &Scenario) -> Option<(bool, Str
         penstock::run(scenario, &directory(scenario))
     };
     let theirs = kernel.run(scenario, ours.as_ref().ok());
-    let theirs = theirs.map(|outcome| opened(scenario, outcome));
-    match (theirs, ours) {
+    let opened_theirs = theirs.clone().map(|outcome| opened(scenario, outcome));
+    match (opened_theirs, ours) {
         (Err(e), Ok(_)) => Some((true, format!("the kernel refuses: {e}"))),
         (Err(e), Err(o)) => Some((true, format!("both refuse.\nkernel: {e}penstock: {o}"))),
         (Ok(_), Err(e)) => Some((true, e)),
-        (Ok(theirs), Ok(ours)) => compare::differences(scenario, &theirs, &ours, mode("listing"))
+        (Ok(opened), Ok(ours)) => compare::differences(scenario, &opened, &ours, mode("listing"))
+            .or_else(|| difference_when_saved(scenario, theirs.ok()?))
             .map(|text| (false, text)),
     }
+}
+
+/// What differs if the program has the IPsec that it has saved in the kernel, in place of the
+/// scenario's: with its keys, what either side encrypts is opened.
+fn difference_when_saved(scenario: &Scenario, theirs: Outcome) -> Option<String> {
+    let saved = theirs.saved.clone()?;
+    let is_ipsec = |line: &&str| line.starts_with("xfrm ");
+    let (ipsec, rest): (Vec<_>, Vec<_>) = scenario.net.lines().partition(is_ipsec);
+    if saved.contains('#') || saved.lines().count() != ipsec.len() {
+        return Some(format!("`penstock net save --keys` in the kernel's router:\n{saved}"));
+    }
+    let net = rest.iter().map(|line| format!("{line}\n")).collect::<String>() + &saved;
+    let scenario = Scenario { net, ..scenario.clone() };
+    let ours = penstock::run(&scenario, &directory(&scenario).with_extension("saved"));
+    let theirs = opened(&scenario, theirs);
+    let text = match ours {
+        Ok(ours) => compare::differences(&scenario, &theirs, &ours, mode("listing"))?,
+        Err(e) => e,
+    };
+    Some(format!("with the IPsec that `penstock net save` has saved:\n{saved}{text}"))
 }

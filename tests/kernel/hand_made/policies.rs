@@ -40,7 +40,7 @@ fn policies(name: &str, lines: &str, rules: &str) -> Scenario {
         .filter(|l| !l.is_empty())
         .map(|l| format!("xfrm policy {l}\n"))
         .collect();
-    Scenario::new(name, &format!("{NET}{lines}"), &format!("{RULES}{rules}"))
+    Scenario::new(name, &format!("{NET}{lines}"), &format!("{RULES}{rules}")).saved()
 }
 
 /// Packets of all kinds from one side to the other.

@@ -64,8 +64,8 @@ pub fn all() -> Vec<Scenario> {
     let blocked =
         format!("{NET}xfrm policy add src 198.18.0.0/24 dst 198.18.77.0/24 dir out action block\n");
     vec![
-        sent(Scenario::new("ipsec_tunnel_out", &tunnel, RULES), &frames()),
-        sent(Scenario::new("ipsec_blocked", &blocked, RULES), &frames()),
+        sent(Scenario::new("ipsec_tunnel_out", &tunnel, RULES).saved(), &frames()),
+        sent(Scenario::new("ipsec_blocked", &blocked, RULES).saved(), &frames()),
         errors(false),
         errors(true),
     ]
@@ -153,7 +153,7 @@ fn errors(six: bool) -> Scenario {
     ];
     let rules = RULES.replace("\t\tcounter\n", "\t\tcounter\n\t\tct state related counter\n");
     let name = format!("ipsec_errors_over_ipv{}", if six { 6 } else { 4 });
-    let mut scenario = sent(Scenario::new(&name, &net, &rules).at_once(), &large());
+    let mut scenario = sent(Scenario::new(&name, &net, &rules).at_once().saved(), &large());
     for (spi, mtu) in [(0x9999, 1400), (0x1001, 1400), (0x1001, 200)] {
         scenario = sent(scenario, &[told(spi, mtu)]).wait(Duration::from_millis(2));
         scenario = sent(scenario, &large());

@@ -29,7 +29,7 @@ pub fn lines(listings: &str, keys: bool, out: &mut String) {
         put(&format!("xfrm state add {}", state(block)), out);
     }
     for block in policies.iter().filter(|block| !is_of_socket(block)) {
-        put(&format!("xfrm policy add {}", words(block).join(" ")), out);
+        put(&format!("xfrm policy add {}", policy(block)), out);
     }
     if left_out > 0 {
         let _ = writeln!(
@@ -41,13 +41,17 @@ pub fn lines(listings: &str, keys: bool, out: &mut String) {
 
 /// Appends a line if it can be read, and otherwise as a comment.
 fn put(line: &str, out: &mut String) {
-    match Network::from_batch("ip xfrm", line) {
+    // A selector may name a device.
+    let devices = match line.contains(" dev ") {
+        true => out.lines().filter(|line| line.starts_with("link ")).collect(),
+        false => Vec::new(),
+    };
+    match Network::from_batch("ip xfrm", &[&devices[..], &[line]].concat().join("\n")) {
         Ok(_) => {
             let _ = writeln!(out, "{line}");
         }
         Err(e) => {
-            let reason = e.to_string();
-            let reason = reason.lines().next().unwrap_or_default();
+            let reason = e.message.lines().next().unwrap_or_default();
             let _ = writeln!(out, "# not saved: {line} ({reason})");
         }
     }
@@ -62,17 +66,41 @@ fn is_of_socket(block: &[&str]) -> bool {
     block.get(1).is_some_and(|line| line.trim_start().starts_with("socket "))
 }
 
-fn words<'l>(block: &[&'l str]) -> Vec<&'l str> {
-    block.iter().flat_map(|line| line.split_whitespace()).collect()
+/// The words of a policy, as `ip xfrm policy add` takes them.
+fn policy(block: &[&str]) -> String {
+    let mut out = Vec::new();
+    let mut words = block.iter().flat_map(|line| line.split_whitespace());
+    while let Some(word) = words.next() {
+        out.push(word);
+        if word == "mark" {
+            out.extend(mark(words.next().unwrap_or_default()));
+        }
+    }
+    out.join(" ")
+}
+
+/// A mark, which is printed as `VALUE/MASK` and taken as `VALUE mask MASK`.
+fn mark(text: &str) -> Vec<&str> {
+    match text.split_once('/') {
+        Some((value, mask)) => vec![value, "mask", mask],
+        None => vec![text],
+    }
 }
 
 /// The words of a state, as `ip xfrm state add` takes them.
 fn state(block: &[&str]) -> String {
     /// Lines about what has happened since.
     const PAST: [&str; 4] = ["anti-replay", "lastused", "crypto", "stats:"];
+    // With extended numbers, the window's size is among the details only.
+    let extended = block.iter().find_map(|line| line.trim().strip_prefix("replay_window "));
+    let window = extended.and_then(|details| details.split(',').next());
     let mut out = Vec::new();
     for line in block {
-        let line_words: Vec<&str> = line.split_whitespace().collect();
+        let mut line_words: Vec<&str> = line.split_whitespace().collect();
+        // A key of no bytes is printed as nothing.
+        if let ["enc", _] | ["auth-trunc", _, _] = line_words[..] {
+            line_words.insert(2, "\"\"");
+        }
         // Details of a line before are indented by a tab and a blank.
         if line.starts_with("\t ") || line_words.first().is_some_and(|word| PAST.contains(word)) {
             continue;
@@ -82,13 +110,14 @@ fn state(block: &[&str]) -> String {
             match *word {
                 // Where the window stands.
                 "seq" => drop(at.next()),
+                "replay-window" => {
+                    out.push(*word);
+                    let own = at.next().copied();
+                    out.extend(window.or(own));
+                }
                 "mark" | "output-mark" => {
                     out.push(*word);
-                    let value = at.next().copied().unwrap_or_default();
-                    match value.split_once('/') {
-                        Some((value, mask)) => out.extend([value, "mask", mask]),
-                        None => out.push(value),
-                    }
+                    out.extend(mark(at.next().copied().unwrap_or_default()));
                 }
                 // `encap type T sport S dport D addr A` is taken without these words.
                 "type" | "sport" | "dport" | "addr" if line_words.first() == Some(&"encap") => {}
@@ -105,7 +134,7 @@ mod tests {
 
     const LISTING: &str = "src 198.18.1.1 dst 198.18.1.2
 \tproto esp spi 0x00000100 reqid 5 mode tunnel
-\treplay-window 32 seq 0x00000000 flag esn
+\treplay-window 0 seq 0x00000000 flag esn
 \tmark 0x5/0xff 
 \taead rfc4106(gcm(aes)) 0x000102030405060708090a0b0c0d0e0f10111213 128
 \tanti-replay esn context:
@@ -148,7 +177,25 @@ src 0.0.0.0/0 dst 0.0.0.0/0
         assert_eq!(with.matches("xfrm state add src").count(), 2, "{with}");
         assert!(!with.contains('#'), "{with}");
         assert!(with.contains("encap espinudp 4500 4500 0.0.0.0"), "{with}");
-        assert!(with.contains("flag esn mark 0x5 mask 0xff aead rfc4106(gcm(aes)) 0x"), "{with}");
+        assert!(
+            with.contains(
+                "mode tunnel replay-window 32 flag esn mark 0x5 mask 0xff aead rfc4106(gcm(aes)) 0x"
+            ),
+            "{with}"
+        );
+        // A cipher without a key.
+        let null = "src 198.18.1.2 dst 198.18.1.1\n\tproto esp spi 0x00000101 reqid 5 mode tunnel\n\treplay-window 0\n\
+                    \tauth-trunc hmac(sha1) 0x0102030405060708090a0b0c0d0e0f1011121314 96\n\tenc ecb(cipher_null) \n";
+        let mut keyless = String::new();
+        lines(null, true, &mut keyless);
+        assert!(keyless.ends_with(" enc ecb(cipher_null) \"\"\n"), "{keyless}");
+        // A mark, and a device among those of the network.
+        let listing =
+            "src 198.18.0.1/32 dst 198.18.0.2/32 dev lan\n\tdir out priority 0\n\tmark 0x1/0x3\n";
+        let mut marked = "link add name lan type veth\n".to_owned();
+        lines(listing, false, &mut marked);
+        let line = "xfrm policy add src 198.18.0.1/32 dst 198.18.0.2/32 dev lan dir out priority 0 mark 0x1 mask 0x3\n";
+        assert!(marked.ends_with(line), "{marked}");
         // A line that means nothing here stays as a comment.
         let mut odd = String::new();
         lines("src 198.18.0.1/32 dst 198.18.0.2/32\n\tdir out odd 7\n", false, &mut odd);

@@ -79,7 +79,9 @@ fn add(said: &Said, link: &Object, out: &mut String) {
     }
     line.word("name", name(link));
     line.member(link, "ifindex", "index");
-    if is_ethernet && own_address {
+    // The device that the module of a tunnel brings may have no address yet.
+    let is_set = text(link, "address").is_some_and(|address| address != "00:00:00:00:00:00");
+    if is_ethernet && own_address && is_set {
         line.member(link, "address", "address");
     }
     line.member(link, "mtu", "mtu");
@@ -154,7 +156,11 @@ fn is_plain_tunnel(data: &Object) -> bool {
     let on = |name: &str| {
         data.get(name).is_some_and(|v| v.as_bool() != Some(false) && v.as_str() != Some("none"))
     };
-    !refused.into_iter().any(on)
+    // Without them it is the device that a module brings (tunl0, sit0, ip6tnl0).
+    let has_ends = ["remote", "local"]
+        .into_iter()
+        .any(|end| text(data, end).is_some_and(|end| !["any", "0.0.0.0", "::"].contains(&end)));
+    (has_ends || data.contains_key("link")) && !refused.into_iter().any(on)
 }
 
 fn tunnel(kind: &str, data: &Object, line: &mut Line) {

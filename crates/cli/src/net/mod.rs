@@ -160,11 +160,20 @@ mod tests {
                      "link_type":"ether","address":"02:00:00:00:00:02",
                      "linkinfo":{"info_kind":"vlan","info_data":{"protocol":"802.1Q","id":5}}},
                     {"ifindex":9,"ifname":"wg0","flags":["NOARP"],"mtu":1420,"link_type":"none",
-                     "linkinfo":{"info_kind":"wireguard"}}]"#,
+                     "linkinfo":{"info_kind":"wireguard"}},
+                    {"ifindex":10,"ifname":"gretap0","flags":[],"mtu":1462,"link_type":"ether",
+                     "address":"00:00:00:00:00:00","linkinfo":{"info_kind":"gretap"}},
+                    {"ifindex":11,"ifname":"tunl0","flags":["NOARP"],"mtu":1480,"link_type":"ipip",
+                     "linkinfo":{"info_kind":"ipip",
+                      "info_data":{"proto":"any","remote":"any","local":"any","ttl":0}}}]"#,
                 "link add name eth0 index 2 address 02:00:00:00:00:02 mtu 1500 type dummy\n\
                  link add link eth0 name eth0.5 index 7 mtu 1500 type vlan protocol 802.1Q id 5\n\
                  # wg0 is a link of type wireguard; here it is a plain wire.\n\
                  link add name wg0 index 9 mtu 1420 type dummy\n\
+                 # gretap0 is a link of type gretap; here it is a plain wire.\n\
+                 link add name gretap0 index 10 mtu 1462 type dummy\n\
+                 # tunl0 is a link of type ipip; here it is a plain wire.\n\
+                 link add name tunl0 index 11 mtu 1480 type dummy\n\
                  link set dev eth0 up\n\
                  link set dev eth0.5 up\n\
                  addr add 198.18.0.1/24 broadcast 198.18.0.255 dev eth0\n\
