@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::flow::list::ListedFlow;
+use crate::flow::listed::ListedFlow;
 
 /// What happens to a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! - `fate`: whether a packet of a flow leaves, falls back, or ends the flow;
 //! - `resolved`, `sealed`: ways as they are in the present generation and network;
 //! - `hardware`, `offered`: a device that forwards flows;
-//! - `list`, `reason`: what there is, and why what is not there is not;
+//! - `list`, `listed`, `reason`: what there is, and why what is not there is not;
 //! - `events`: what happens to flows, for who listens.
 //!
 //! What happens to packets is in [`stages::flow`](crate::stages::flow).
@@ -19,6 +19,7 @@ pub(crate) mod fate;
 pub(crate) mod flow_packet;
 pub(crate) mod hardware;
 pub(crate) mod list;
+pub(crate) mod listed;
 pub(crate) mod offered;
 pub(crate) mod reason;
 pub(crate) mod resolved;
@@ -41,7 +42,8 @@ use crate::settings::{FlowSettings, Settings};
 
 pub use events::{FlowEnd, FlowEvent, FlowObserver};
 pub use hardware::can_offload;
-pub use list::{FlowEntry, ListedFlow, RefusedFlow};
+pub use list::{FlowEntry, RefusedFlow};
+pub use listed::ListedFlow;
 pub use reason::NotOffloaded;
 pub use summary::FlowSummary;
 pub use table::FlowCounts;
