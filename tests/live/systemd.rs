@@ -84,4 +84,6 @@ fn systemd_is_notified_of_every_state_change() {
     next("STOPPING=1");
     assert!(daemon.wait().unwrap().success());
     assert!(!net.ok(&net.r, "ip -o link").contains(".port"));
+    // What the unit runs at its end.
+    assert_eq!(net.ok(&net.r, "$PENSTOCK down --if-running 2>&1"), "");
 }

@@ -17,36 +17,46 @@ pub const SECTIONS: [(&str, &[Opt]); 1] = [("", OPTIONS)];
 
 const OPTIONS: &[Opt] = &[
     long("force", "also open devices that a dead dataplane left closed (`up --on-death`)"),
+    long("if-running", "it is no error if no dataplane is running"),
     flag('h', "help", "print this text"),
 ];
 
 fn usage() -> String {
     let mut out = String::from(
-        "Usage: penstock down [--force]\n\n\
+        "Usage: penstock down [--force] [--if-running]\n\n\
          Stops the dataplane of this network namespace, and waits until its devices are returned. Also\n\
          returns the devices of a dataplane that was killed together with its guardian.\n\n",
     );
-    out.push_str(&usage_lines(OPTIONS, 10));
+    out.push_str(&usage_lines(OPTIONS, 12));
     out
 }
 
-/// Whether to open devices.
-fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<bool>, String> {
-    let mut force = false;
+/// What is to be done.
+#[derive(Default)]
+struct Asked {
+    /// Open devices.
+    force: bool,
+    /// Nothing to end is no error.
+    if_running: bool,
+}
+
+fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> {
+    let mut asked = Asked::default();
     for arg in args {
         match arg.to_str() {
-            Some("--force") => force = true,
+            Some("--force") => asked.force = true,
+            Some("--if-running") => asked.if_running = true,
             Some("-h" | "--help") => return Ok(None),
             _ => return Err(format!("unexpected argument `{}`", arg.to_string_lossy())),
         }
     }
-    Ok(Some(force))
+    Ok(Some(asked))
 }
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let force = match given("down", parse(args), usage) {
-        Ok(force) => force,
+    let Asked { force, if_running } = match given("down", parse(args), usage) {
+        Ok(asked) => asked,
         Err(status) => return status,
     };
     let result = match Client::connect() {
@@ -57,6 +67,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         },
         Ok(None) => match if force { open_all() } else { recover() } {
             Ok(Recovered::Devices) => Ok(ExitCode::SUCCESS),
+            Ok(Recovered::Nothing) if if_running => Ok(ExitCode::SUCCESS),
             Ok(Recovered::Nothing) => {
                 errln!("{NONE}");
                 Ok(ExitCode::from(NO_DATAPLANE))
