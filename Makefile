@@ -96,7 +96,7 @@ install:
 	scripts/install
 
 library:
-	cargo rustc -p penstock-capi --release --locked --quiet --crate-type staticlib
+	. scripts/remap && cargo rustc -p penstock-capi --release --locked --quiet --crate-type staticlib
 
 install-dev: library
 	scripts/install-dev
