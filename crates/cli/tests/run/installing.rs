@@ -60,7 +60,9 @@ fn everything_is_installed_below_a_prefix_and_configuration_stays() {
 
 #[test]
 fn scripts_are_sound_for_the_shell() {
-    for script in ["install", "install-dev", "static", "deb", "package-check", "dist"] {
+    for script in
+        ["install", "install-dev", "static", "deb", "package-check", "service-check", "dist"]
+    {
         let out = Command::new("sh").arg("-n").arg(root().join("scripts").join(script)).output();
         let out = out.unwrap();
         assert!(out.status.success(), "{script}: {}", text(&out.stderr));
