@@ -50,6 +50,9 @@ const CHILD: &[Rule] = &[
 const PARENT: &[Rule] = &[
     Call(libc::SYS_clone),
     Call(libc::SYS_clone3),
+    // The fork(3) of musl.
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_fork),
     Call(libc::SYS_wait4),
     Call(libc::SYS_waitid),
     Call(libc::SYS_set_robust_list),
