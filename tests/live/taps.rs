@@ -74,7 +74,10 @@ fn the_other_end_of_a_neighbours_tap_is_a_port() {
             net.ok(&net.r, &format!("ping -c 2 -i 0.1 -W 2 {to}"));
         }
         for line in ["-t 1", "-t 1 -R", "-t 1 -P 4", "-t 1 -u -b 50M"] {
-            net.ok(&guest, &format!("iperf3 -c 198.18.1.2 {line}"));
+            // The server may not yet have noticed the end of the run before.
+            net.until("iperf3 is served", |net| {
+                net.run(&guest, &format!("iperf3 -c 198.18.1.2 {line}")).0
+            });
         }
         let rules = net.ok(&net.r, "$PENSTOCK nft list ruleset");
         assert!(!rules.contains("packets 0"), "{rules}");
