@@ -342,34 +342,16 @@ impl Socket {
         let lengths: Vec<usize> =
             self.buffered.iter().take_while(fits).take(MANY).map(|next| next.len).collect();
         let mut rest = &mut scratch[..];
-        let mut parts = Vec::with_capacity(lengths.len());
+        let mut rooms = Vec::with_capacity(lengths.len());
         for len in lengths {
-            let (now, after) = rest.split_at_mut(len);
-            parts.push(libc::iovec { iov_base: now.as_mut_ptr().cast(), iov_len: len });
+            let (room, after) = rest.split_at_mut(len);
+            rooms.push(room);
             rest = after;
         }
-        // SAFETY: headers of zeroes are such without address, parts and control messages.
-        let mut headers: Vec<libc::mmsghdr> =
-            parts.iter().map(|_| unsafe { std::mem::zeroed() }).collect();
-        for (header, part) in headers.iter_mut().zip(&mut parts) {
-            header.msg_hdr.msg_iov = part;
-            header.msg_hdr.msg_iovlen = 1;
-        }
-        let (many, flags) = (headers.len() as u32, libc::MSG_DONTWAIT);
-        // SAFETY: as many headers as is said, with their parts, which live through the call; it fills
-        // the parts, which are of different places of the buffer.
-        let got = unsafe {
-            let end = program_end.as_raw_fd();
-            libc::recvmmsg(end, headers.as_mut_ptr(), many, flags as _, std::ptr::null_mut())
-        };
-        let mut at = 0;
-        for header in headers.iter().take(usize::try_from(got).unwrap_or(0)) {
-            // SAFETY: the call has taken the address of the part, which is there.
-            let len = unsafe { (*header.msg_hdr.msg_iov).iov_len };
-            // It is shorter if the program has received without a trapped call.
-            let filled = (header.msg_len as usize).min(len);
-            into.bytes.extend_from_slice(scratch.get(at..at + filled).unwrap_or_default());
-            at += len;
+        // One is shorter than its room if the program has received without a trapped call.
+        let received = sys::receive_many(program_end.as_raw_fd(), &mut rooms);
+        for (room, len) in rooms.iter().zip(received) {
+            into.bytes.extend_from_slice(&room[..len]);
             self.buffered.pop_front();
         }
         self.refill();
@@ -399,30 +381,11 @@ impl Socket {
     /// `sendfile(2)`, or a copy of the descriptor under a low number. Gives those that are there, up
     /// to [`ROW`].
     pub(crate) fn take_untrapped(&self, rooms: &mut Rooms) -> Vec<Vec<u8>> {
-        let mut parts = rooms
-            .0
-            .chunks_exact_mut(ROOM)
-            .map(|room| libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() });
-        let mut parts: [libc::iovec; ROW] = std::array::from_fn(|_| {
-            parts.next().unwrap_or(libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 })
-        });
-        // SAFETY: headers of zeroes are such without address, parts and control messages.
-        let mut headers: [libc::mmsghdr; ROW] = unsafe { std::mem::zeroed() };
-        for (header, part) in headers.iter_mut().zip(&mut parts) {
-            header.msg_hdr.msg_iov = part;
-            header.msg_hdr.msg_iovlen = 1;
-        }
-        let (first, flags) = (headers.as_mut_ptr(), libc::MSG_DONTWAIT);
-        // SAFETY: as many headers as is said, with their parts, which live through the call; it fills
-        // the parts, which are of different places of the buffer.
-        let got = unsafe {
-            libc::recvmmsg(self.end(), first, ROW as u32, flags as _, std::ptr::null_mut())
-        };
-        let got = usize::try_from(got).unwrap_or(0);
-        let filled = rooms.0.chunks_exact(ROOM).zip(&headers[..got]);
+        let mut rooms: Vec<&mut [u8]> = rooms.0.chunks_exact_mut(ROOM).collect();
+        let received = sys::receive_many(self.end(), &mut rooms);
+        let filled = rooms.iter().zip(received).map(|(room, len)| &room[..len]);
         // One of no length is the end of who has closed the other end.
-        let filled = filled.map(|(room, header)| room.get(..header.msg_len as usize));
-        filled.flatten().filter(|bytes| !bytes.is_empty()).map(<[u8]>::to_vec).collect()
+        filled.filter(|bytes| !bytes.is_empty()).map(<[u8]>::to_vec).collect()
     }
 }
 

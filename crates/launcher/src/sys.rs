@@ -3,7 +3,7 @@
 //! Results of system calls, and constants that the libc crate lacks.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// The number of an error (errno(3)).
 pub(crate) type Errno = i32;
@@ -57,6 +57,33 @@ pub(crate) fn socket_option<T: Copy + Default>(
         .into(),
     )?;
     Ok(value)
+}
+
+/// Receives datagrams that are there, one into each room, without waiting. Gives their lengths, in
+/// bytes, as far as their rooms go.
+pub(crate) fn receive_many(socket: RawFd, rooms: &mut [&mut [u8]]) -> Vec<usize> {
+    if rooms.is_empty() {
+        return Vec::new();
+    }
+    let part = |room: &mut &mut [u8]| libc::iovec {
+        iov_base: room.as_mut_ptr().cast(),
+        iov_len: room.len(),
+    };
+    let mut parts: Vec<libc::iovec> = rooms.iter_mut().map(part).collect();
+    let header = |part: &mut libc::iovec| {
+        // SAFETY: a header of zeroes is one without address, parts and control messages.
+        let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+        header.msg_hdr.msg_iov = part;
+        header.msg_hdr.msg_iovlen = 1;
+        header
+    };
+    let mut headers: Vec<libc::mmsghdr> = parts.iter_mut().map(header).collect();
+    let (first, many, flags) = (headers.as_mut_ptr(), headers.len() as u32, libc::MSG_DONTWAIT);
+    // SAFETY: as many headers as is said, with their parts, which live through the call; it fills the
+    // rooms, which are apart from each other, as they are borrowed.
+    let got = unsafe { libc::recvmmsg(socket, first, many, flags as _, std::ptr::null_mut()) };
+    let filled = headers.iter().take(usize::try_from(got).unwrap_or(0));
+    filled.zip(rooms).map(|(header, room)| (header.msg_len as usize).min(room.len())).collect()
 }
 
 /// The cookie of a socket. `ENOTSOCK` for what is none.
