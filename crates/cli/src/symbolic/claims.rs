@@ -2,6 +2,7 @@
 
 //! Files of claims: lines about what becomes of packets at a hook.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -111,12 +112,14 @@ impl Claims {
         Ok(self)
     }
 
-    /// The files of networks that lines name.
-    pub fn network_files(&self) -> impl Iterator<Item = &Path> {
-        self.lines.iter().filter_map(|line| match &line.about {
+    /// The files of networks that lines name, each once.
+    pub fn network_files(&self) -> BTreeSet<&Path> {
+        let about = self.lines.iter().map(|line| &line.about);
+        let files = about.filter_map(|about| match about {
             About::Way(net) => Some(&*net.file),
             _ => None,
-        })
+        });
+        files.collect()
     }
 
     /// A network that was read.
@@ -242,24 +245,25 @@ mod tests {
         let text = "never accept tcp dport 22 # nobody\nhook forward\nalways drop\n\n\
                     chain inet filter input\nnever drop ct state established\n\
                     hook ingress on \"lan\"\nnever accept\n\
-                    net some.ip net.ipv4.conf.all.rp_filter=1\nreach iifname lan -> host";
+                    net some.ip net.ipv4.conf.all.rp_filter=1\nreach iifname lan -> host\n\
+                    never leave wan";
         let claims = Claims::new("of/claims", text).unwrap();
         let hook = |family, hook, device: Option<&str>| {
             About::Hook(HookName { family, hook, device: device.map(str::to_owned) })
         };
+        let way = About::Way(Net {
+            file: "of/some.ip".into(),
+            sysctls: vec![("net.ipv4.conf.all.rp_filter".to_owned(), 1)],
+        });
         let expected = [
             (1, About::Given),
             (3, hook(Family::Inet, Hook::Forward, None)),
             (6, About::Chain(["inet", "filter", "input"].map(str::to_owned))),
             (8, hook(Family::Netdev, Hook::Ingress, Some("lan"))),
-            (
-                10,
-                About::Way(Net {
-                    file: "of/some.ip".into(),
-                    sysctls: vec![("net.ipv4.conf.all.rp_filter".to_owned(), 1)],
-                }),
-            ),
+            (10, way.clone()),
+            (11, way),
         ];
+        assert_eq!(claims.network_files(), [Path::new("of/some.ip")].into());
         let found: Vec<_> =
             claims.lines.into_iter().map(|line| (line.number, line.about)).collect();
         assert_eq!(found, expected);
