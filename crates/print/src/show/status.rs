@@ -2,6 +2,7 @@
 
 //! What a dataplane counts: the part of each worker, and the sum.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -134,10 +135,9 @@ pub struct PlacedDrop {
 }
 
 impl PlacedDrop {
-    /// Whether both happened at the same place for the same reason.
-    fn is_like(&self, other: &PlacedDrop) -> bool {
-        let of = |drop: &PlacedDrop| (drop.reason, drop.family, drop.handle);
-        of(self) == of(other) && self.table == other.table && self.chain == other.chain
+    /// Place and reason.
+    fn key(&self) -> (DropReason, Family, Option<u64>, Arc<str>, Arc<str>) {
+        (self.reason, self.family, self.handle, self.table.clone(), self.chain.clone())
     }
 }
 
@@ -275,9 +275,11 @@ impl Status {
         }
         self.workers.extend(other.workers);
         self.counters.add(&other.counters);
+        let known = self.placed_drops.iter().map(PlacedDrop::key).zip(0..);
+        let known: HashMap<_, usize> = known.collect();
         for more in other.placed_drops {
-            match self.placed_drops.iter_mut().find(|drop| drop.is_like(&more)) {
-                Some(drop) => drop.packets += more.packets,
+            match known.get(&more.key()) {
+                Some(number) => self.placed_drops[*number].packets += more.packets,
                 None => self.placed_drops.push(more),
             }
         }
