@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What happens to connections, flows and quotas, on its way from the workers to those who listen. A worker
-//! never waits: who is too slow misses events, and learns of which groups.
+//! What happens to connections, flows and quotas, on its way from the workers to those who listen.
+//! A worker never waits: who is too slow misses events, and learns of which groups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -166,27 +166,40 @@ impl LineWatcher {
 
     fn tell_of_connection(&self, kind: EventKind, what: u16, connection: &Connection<'_>) {
         let style = Style { event: Some((kind, what)), ..self.call.style };
-        self.tell(kind, &connection.outline(), |json| match json {
-            true => connections::event_json(kind, connection),
-            false => connection.line(style).to_string(),
-        });
+        self.tell(
+            kind,
+            || connection.outline(),
+            |json| match json {
+                true => connections::event_json(kind, connection),
+                false => connection.line(style).to_string(),
+            },
+        );
     }
 
     fn tell_of_flow(&self, event: FlowEvent, flow: &ListedFlow<'_>, network: &Network) {
-        self.tell(flows::Event::kind(event), &flow.outline, |json| {
-            let event = flows::Event::of(event, flow, network, crate::now());
-            if json { json::line(&event) } else { event.to_string() }
-        });
+        self.tell(
+            flows::Event::kind(event),
+            || flow.outline,
+            |json| {
+                let event = flows::Event::of(event, flow, network, crate::now());
+                if json { json::line(&event) } else { event.to_string() }
+            },
+        );
     }
 
     /// Tells of an event, if it is wanted: as JSON, or as a line without the word for its kind.
-    fn tell(&self, kind: EventKind, outline: &Outline, told: impl FnOnce(bool) -> String) {
+    fn tell(
+        &self,
+        kind: EventKind,
+        outline: impl FnOnce() -> Outline,
+        told: impl FnOnce(bool) -> String,
+    ) {
         let bit = match kind {
             EventKind::New => kinds::NEW,
             EventKind::Update => kinds::UPDATES,
             EventKind::Destroy => kinds::DESTROY,
         };
-        if self.call.kinds & bit == 0 || !self.call.filter.has_outline(outline) {
+        if self.call.kinds & bit == 0 || !self.call.filter.has_outline(&outline()) {
             return;
         }
         let line = match self.call.json {
