@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use penstock_print::show::Form;
 
-use super::Server;
+use super::{Server, end_accepting};
 use crate::log;
 use crate::seccomp::{self, Thread};
 
@@ -82,12 +82,7 @@ impl ServingMetrics {
 
     /// Ends, and cuts connections off.
     pub(crate) fn end(self) {
-        // SAFETY: no pointers. The thread is woken, and sees that nobody can connect any more.
-        let told = unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) } == 0;
-        // One that was not told ends with the process; one that has panicked has said so.
-        if told {
-            let _ = self.thread.join();
-        }
+        end_accepting(&self.listener, self.thread);
     }
 }
 

@@ -98,6 +98,16 @@ pub(crate) struct Server {
     started: u64,
 }
 
+/// Ends a thread that accepts connections of a socket.
+fn end_accepting(listener: &impl AsRawFd, thread: JoinHandle<()>) {
+    // SAFETY: no pointers. The thread is woken, and sees that nobody can connect any more.
+    let told = unsafe { libc::shutdown(listener.as_raw_fd(), libc::SHUT_RDWR) } == 0;
+    // One that was not told ends with the process; one that has panicked has said so.
+    if told {
+        let _ = thread.join();
+    }
+}
+
 /// A socket whose connections are being served.
 struct ServedSocket {
     listener: UnixListener,
@@ -116,12 +126,7 @@ impl ServedSocket {
     }
 
     fn end(self) {
-        // SAFETY: no pointers. A thread that waits for connections is woken.
-        let told = unsafe { libc::shutdown(self.listener.as_raw_fd(), libc::SHUT_RDWR) } == 0;
-        // One that was not told ends with the process; one that has panicked has said so.
-        if told {
-            let _ = self.thread.join();
-        }
+        end_accepting(&self.listener, self.thread);
     }
 }
 
