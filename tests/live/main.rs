@@ -26,6 +26,7 @@ mod hostile;
 mod hosts;
 mod inject;
 mod keep;
+mod listeners;
 mod nat;
 mod net;
 mod nexthops;

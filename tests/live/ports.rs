@@ -53,7 +53,9 @@ fn ports_come_and_go_and_others_lose_no_packet() {
     let Some(mut net) = Net::new() else { return };
     let third = Third::new(&mut net, "r2");
     let before = Third::state(&net, "r2");
-    for (driver, workers) in [("packet", 1), ("packet", 2), ("xdp", 2)] {
+    for (driver, by, workers) in
+        [("packet", "packet socket", 1), ("auto", "packet socket", 2), ("xdp", "AF_XDP, copies", 2)]
+    {
         net.up(&format!("r0 r1 --driver {driver} --workers {workers}"));
         net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2");
         let a = net.a.clone();
@@ -61,7 +63,7 @@ fn ports_come_and_go_and_others_lose_no_packet() {
         for round in 0..3 {
             net.ok(&net.r, &format!("$PENSTOCK port add r2 --driver {driver}"));
             let list = net.ok(&net.r, "$PENSTOCK port list");
-            assert!(list.contains("r2              r2.port"), "{list}");
+            assert!(list.contains(&format!("r2              r2.port         {by} ")), "{list}");
             assert!(Third::state(&net, "r2").contains("198.18.2.1/24"));
             net.ok(&net.a, "ping -c 3 -i 0.05 -W 3 198.18.2.2");
             net.ok(&third.c, "ping -c 1 -W 3 198.18.2.1");

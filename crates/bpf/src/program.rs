@@ -364,6 +364,12 @@ impl SocketFilter {
     }
 }
 
+impl AsFd for SocketFilter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 /// Who runs an XDP program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mode {

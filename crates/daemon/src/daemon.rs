@@ -105,7 +105,7 @@ pub fn run(config: Config) -> Result<(), String> {
         Some(workers) => workers,
         None => workers_for(&mut socket, &config.ports.named)?,
     };
-    let (taken, taps) = prepare_ports(&mut socket, &config.ports.named, kept.as_ref(), workers)?;
+    let (taken, taps) = prepare_ports(&mut socket, &config.ports.named, kept.as_ref())?;
     let kept_links = kept.as_ref().map(|kept| kept.links.clone()).unwrap_or_default();
     let ports = Arc::new(TakenPorts::default());
     let guardian = Guardian::start(&taken, &taps, &config.on_death, metrics.as_ref());
@@ -208,13 +208,12 @@ fn prepare_ports(
     socket: &mut Socket,
     ports: &[PortConfig],
     kept: Option<&Kept>,
-    workers: usize,
 ) -> Result<(Vec<Taken>, Vec<Tap>), String> {
     let state = State::read(socket).map_err(|e| format!("the kernel's network: {e}"))?;
     let there = |port: &&PortConfig| !port.may_come_later || state.device(&port.device).is_some();
     let prepared = ports.iter().filter(there).map(|port| {
         let index = kept.and_then(|kept| kept.index_of(&port.name));
-        prepare(socket, &state, port, index, workers > 1)
+        prepare(socket, &state, port, index)
     });
     prepared.collect()
 }

@@ -31,14 +31,6 @@ pub(crate) struct Out {
     pub(crate) dhcp_until: Arc<AtomicU64>,
 }
 
-impl Out {
-    /// Gives a frame to the host as it came.
-    pub(crate) fn give_host(&mut self, frame: &[u8]) {
-        self.traffic.to_host.count(frame.len());
-        self.host_tx.send(frame, None, 0);
-    }
-}
-
 /// Words about a port for `show`.
 #[derive(Clone, Debug)]
 pub(crate) struct Named {

@@ -22,6 +22,7 @@ use crate::devices::takeover::{Taken, swap};
 use crate::devices::wanted::{Origin, Wanted};
 use crate::guardian::GuardianHandle;
 use crate::host_sysctls::{HostSysctls, Values};
+use crate::kernel_sync::listeners::Listeners;
 use crate::kernel_sync::{Followed, KernelSync, OpenedPort};
 use crate::lines::{self, Lines};
 use crate::offload::{Leftovers, Offload, OffloadPort, Pins, remove_left};
@@ -133,6 +134,7 @@ impl Start<'_> {
             devconf: config.devconf.clone(),
             devconf_due: Instant::now(),
             sysctls: HostSysctls::read(&config.sysctls),
+            listeners: Listeners::new(),
         };
         let net = Arc::new(sync.network());
         offload.set_network(&net);
@@ -188,7 +190,8 @@ impl Start<'_> {
             let port = Port::open(taken.clone(), wire, driver, tap, self.count, launcher)?;
             let end =
                 port.wire.end.as_ref().map(Tap::try_clone).transpose().map_err(failed("a TAP"))?;
-            let opened = OpenedPort { taken: taken.clone(), tap: own, end, driver };
+            let opened =
+                OpenedPort { taken: taken.clone(), tap: own, end, driver, by: port.wire.carrier };
             followed.push(Followed::new(opened, number, Origin::Named, &device.link));
             log(format_args!("{}: {} by {}", taken.name, taken.port, port.wire.carrier));
             ports.push(port);

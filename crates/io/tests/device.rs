@@ -265,7 +265,7 @@ fn a_tap_has_several_queues() {
     if !namespace() {
         return;
     }
-    let tap = Tap::open_as("host%d", None, true).unwrap();
+    let tap = Tap::open_as("host%d", None).unwrap();
     let queue = tap.queue().unwrap();
     assert_eq!(tap.name(), queue.name());
     let index = interface_index(tap.name()).unwrap();

@@ -11,6 +11,7 @@
 //!   when some were lost, all is read again;
 //! - [`Policies`] are the IPsec policies of the namespace;
 //! - [`XdpSocket`] asks what devices can do with XDP;
+//! - [`PacketSockets`] lists who listens to devices;
 //! - [`links`]: names, addresses and flags of devices, and what stands on them, moved from one to
 //!   another;
 //! - [`Kept`]: what devices have, written down for when they are gone;
@@ -44,6 +45,7 @@ mod neighbour;
 mod nexthop;
 pub mod nftables;
 mod other_end;
+mod packet_sockets;
 mod route;
 mod rule;
 mod socket;
@@ -60,6 +62,7 @@ pub use link::{Device, Master, TapLink};
 pub use message::{Attributes, Message};
 pub use monitor::{Changed, Monitor};
 pub use other_end::can_hand_over;
+pub use packet_sockets::{PacketSocket, PacketSockets};
 pub use socket::{Answers, Socket};
 pub use state::State;
 pub use vlans::set_port_vlans;

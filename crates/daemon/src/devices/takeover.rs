@@ -172,14 +172,13 @@ fn is_name(name: &str) -> bool {
         && !name.contains(wrong)
 }
 
-/// Creates a TAP for a device of the kernel's network as it is; [`swap`] puts it in the device's place. `wish` is the index for the
-/// TAP if no other device has it; `several` requests several queues.
+/// Creates a TAP for a device of the kernel's network as it is; [`swap`] puts it in the device's
+/// place. `wish` is the index for the TAP if no other device has it.
 pub fn prepare(
     socket: &mut Socket,
     state: &State,
     port: &PortConfig,
     wish: Option<u32>,
-    several: bool,
 ) -> Result<(Taken, Tap), String> {
     let (device, name) = (port.device.as_str(), port.name.as_str());
     let found = state.device(device).ok_or_else(|| format!("Cannot find device \"{device}\""))?;
@@ -223,7 +222,7 @@ pub fn prepare(
     }
     // The kernel finds a number.
     let any = format!("{WAITING}%d");
-    let tap = Tap::open_as(&any, wish, several).or_else(|_| Tap::open_as(&any, None, several));
+    let tap = Tap::open_as(&any, wish).or_else(|_| Tap::open_as(&any, None));
     let tap = tap.map_err(|e| format!("a TAP: {e}"))?;
     let index =
         penstock_io::device::interface_index(tap.name()).map_err(|e| format!("a TAP: {e}"))?;

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The thread that keeps the network in step with the kernel's, devices with their TAPs, and that
-//! has neighbours found out. It takes and returns devices while packets pass: `ports`.
+//! has neighbours found out.
+//!
+//! | file | is |
+//! | --- | --- |
+//! | `ports` | devices are taken and returned while packets pass |
+//! | [`listeners`] | programs of the host that watch traffic are shown it |
 
+pub(crate) mod listeners;
 mod ports;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -10,14 +16,14 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use penstock_io::device::{Launcher, Tap, wait};
+use penstock_io::device::{Launcher, Mirror, Tap, wait};
 use penstock_net::{DevconfSysctls, LARGEST_INDEX, Link, Mac, Network};
 use penstock_netlink::links::{Change, change, set_port};
 use penstock_netlink::{Changed, Device, Monitor, Policies, Socket, State, XdpMonitor};
 
 use crate::config::{Driver, OnDeath};
 use crate::devices::on_death;
-use crate::devices::ports::{MOST, Wire, WireConfig};
+use crate::devices::ports::{Carrier, MOST, Wire, WireConfig};
 use crate::devices::record::{Recorder, When};
 use crate::devices::taken_ports::TakenPorts;
 use crate::devices::takeover::{Taken, resume, stands_on};
@@ -30,6 +36,7 @@ use crate::processor_time;
 use crate::requests::inbox::Inbox;
 use crate::requests::workers::Workers;
 use crate::requests::{Barrier, Request, SyncRequest};
+use listeners::Listeners;
 
 /// A port whose device is open.
 pub(crate) struct OpenedPort {
@@ -38,6 +45,7 @@ pub(crate) struct OpenedPort {
     /// The file of the device, if that is a TAP of a neighbour's.
     pub(crate) end: Option<Tap>,
     pub(crate) driver: Driver,
+    pub(crate) by: Carrier,
 }
 
 /// A port, as far as it is followed.
@@ -49,7 +57,12 @@ pub(crate) struct Followed {
     pub(crate) tap: Tap,
     /// The file of the device, if that is a TAP of a neighbour's.
     pub(crate) end: Option<Tap>,
+    /// The driver that was asked for.
     pub(crate) driver: Driver,
+    /// What carries the frames.
+    pub(crate) by: Carrier,
+    /// Shows frames of the port on the TAP, as long as somebody listens there.
+    pub(crate) mirror: Option<Arc<Mirror>>,
     /// What kind of link the device is.
     pub(crate) kind: Arc<str>,
     /// What the TAP was told.
@@ -66,7 +79,7 @@ pub(crate) struct Followed {
 
 impl Followed {
     pub(crate) fn new(port: OpenedPort, number: usize, origin: Origin, device: &Link) -> Self {
-        let OpenedPort { taken, tap, end, driver } = port;
+        let OpenedPort { taken, tap, end, driver, by } = port;
         Followed {
             number,
             origin,
@@ -74,6 +87,8 @@ impl Followed {
             tap,
             end,
             driver,
+            by,
+            mirror: None,
             kind: device.kind_name().into(),
             carrier: None,
             plugged: None,
@@ -129,6 +144,8 @@ pub(crate) struct KernelSync {
     pub(crate) devconf_due: Instant,
     /// Sysctls of the host, which are read at the same times.
     pub(crate) sysctls: HostSysctls,
+    /// Programs of the host that watch traffic.
+    pub(crate) listeners: Listeners,
 }
 
 impl KernelSync {
@@ -193,7 +210,9 @@ impl KernelSync {
             let idle = if ends { LOOK } else { Duration::MAX };
             let due = self.recorder.due_in(!self.changed.is_empty());
             let look = self.devconf_due.saturating_duration_since(Instant::now());
-            let until = [patience, due].into_iter().flatten().fold(look.min(idle), Duration::min);
+            let heard = self.listeners.due_in();
+            let until =
+                [patience, due, heard].into_iter().flatten().fold(look.min(idle), Duration::min);
             let milliseconds = until.as_millis().min(1000) as i32 + 1;
             let mut fds = vec![self.asks.as_fd()];
             fds.extend(self.xdp.as_ref().map(AsFd::as_fd));
@@ -229,6 +248,7 @@ impl KernelSync {
             if Instant::now() >= self.devconf_due && self.look_at_devconf() {
                 self.changed.note_devconf();
             }
+            self.follow_listeners();
             if self.recorder.due_in(!self.changed.is_empty()) == Some(Duration::ZERO) {
                 self.write_down();
             }
@@ -422,6 +442,7 @@ impl KernelSync {
                         port.taken.name, port.taken.port, wire.carrier
                     ));
                     port.taken.device = device.link.index;
+                    port.by = wire.carrier;
                     (port.gone, port.carrier, port.plugged, port.complained) =
                         (false, None, None, false);
                     port.end = wire.end.as_ref().and_then(|end| end.try_clone().ok());

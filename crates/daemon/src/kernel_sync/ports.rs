@@ -49,6 +49,7 @@ impl KernelSync {
             device: port.taken.port.clone(),
             before: port.taken.before.clone(),
             driver: name_of(port.driver).to_owned(),
+            by: port.by.to_string(),
             up: device(port.taken.tap).is_some_and(|tap| tap.link.up),
             there: !port.gone,
             origin: match &port.origin {
@@ -196,9 +197,8 @@ impl KernelSync {
 
     /// A device becomes a port, or stays what it was.
     fn add(&mut self, wish: &PortConfig, origin: Origin) -> Result<(), String> {
-        let several = self.workers.count() > 1;
         let index = self.kept_links.iter().find(|(_, name)| *name == wish.name).map(|(n, _)| *n);
-        let (taken, tap) = prepare(&mut self.socket, &self.state, wish, index, several)?;
+        let (taken, tap) = prepare(&mut self.socket, &self.state, wish, index)?;
         self.guardian.taken(&taken, &tap);
         self.record_with(&taken, When::Before);
         let (link, opened, followed) = match self.open(wish.driver, &taken, &tap) {
@@ -265,7 +265,8 @@ impl KernelSync {
         }
         swap(&mut self.socket, &self.state, taken)?;
         let end = port.wire.end.as_ref().map(Tap::try_clone).transpose().map_err(failed)?;
-        let opened = OpenedPort { taken: taken.clone(), tap: own()?, end, driver };
+        let opened =
+            OpenedPort { taken: taken.clone(), tap: own()?, end, driver, by: port.wire.carrier };
         Ok((link, port, opened))
     }
 
@@ -273,6 +274,7 @@ impl KernelSync {
     fn remove(&mut self, at: usize) -> Result<(), String> {
         let Some(port) = self.ports.get_mut(at) else { return Ok(()) };
         let (number, taken, gone) = (port.number, port.taken.clone(), port.gone);
+        self.end_mirror(at);
         self.record_with(&taken, When::Ending);
         let running = self.offload.remove_port(taken.tap);
         if let Some(running) = running {

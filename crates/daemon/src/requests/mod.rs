@@ -18,6 +18,7 @@ use std::sync::mpsc::Sender;
 
 use penstock_conntrack::Conntrack;
 use penstock_dataplane::{BpfPrograms, Dataplane, Engine, NewLink};
+use penstock_io::device::MirrorTx;
 use penstock_io::queue::Answer;
 use penstock_net::{DevconfSysctls, Network};
 use penstock_nfnetlink::VerdictChange;
@@ -86,6 +87,11 @@ pub(crate) enum Request {
     /// The port with this number is no more, once all workers have done what came by it. What the
     /// worker had of it goes to who asks, since closing it takes time.
     RemovePort(usize, Barrier, Sender<Option<PortShare>>),
+    /// Somebody listens to a port on its TAP: its frames are shown there.
+    Mirror(Box<MirrorTx>),
+    /// Nobody listens any more to the port whose TAP has this index. What the worker had for that
+    /// goes to who asks, since closing it takes time.
+    EndMirror(u32, Sender<Option<MirrorTx>>),
     /// Devices, by index, that can forward flows.
     OffloadDevices(Vec<u32>),
     /// Reads state of the dataplane, between two bursts.

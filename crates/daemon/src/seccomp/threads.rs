@@ -239,6 +239,8 @@ const TAPS: &[Rule] = &[OneOf(
         0x4004_54d8, // TUNSETVNETHDRSZ
         0x4004_54da, // TUNSETIFINDEX
         0x4004_54e2, // TUNSETCARRIER
+        0x8004_54e0, // TUNSETSTEERINGEBPF
+        0x8004_54e1, // TUNSETFILTEREBPF
     ],
 )];
 

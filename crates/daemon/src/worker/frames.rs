@@ -47,10 +47,8 @@ pub(crate) fn receive_frames<'f>(
             let given = |sink: &LiveSink| sink.port_at(port).map(|p| p.traffic.to_host.frames);
             let before = given(sink);
             path.receive([Frame { device, bytes, time }], sink);
-            if given(sink) == before
-                && let Some(out) = sink.port_mut(port)
-            {
-                out.give_host(bytes);
+            if given(sink) == before {
+                sink.give_host_as_it_came(port, bytes);
             }
         }
     }
@@ -65,14 +63,16 @@ pub(crate) fn send_from_host(
     frame: &Received<'_>,
     time: u64,
 ) {
-    let Some(device) = sink.port_at(port).map(|out| out.index) else { return };
-    let Some((device, tags)) = sender(path.network(), device, frame.bytes, sink.indexes()) else {
+    let Some(tap) = sink.port_at(port).map(|out| out.index) else { return };
+    let Some((device, tags)) = sender(path.network(), tap, frame.bytes, sink.indexes()) else {
         sink.ignored += 1;
         return;
     };
     let mut room = std::mem::take(&mut sink.untagged);
     let bytes = without(frame.bytes, tags, &mut room);
+    sink.mirrors.set_from_host(Some(tap));
     path.send_from_host(Frame { device, bytes, time }, frame.gso, sink);
+    sink.mirrors.set_from_host(None);
     sink.untagged = room;
 }
 

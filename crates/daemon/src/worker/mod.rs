@@ -10,6 +10,7 @@
 //! | `fragment_steering` | fragments that wait until their owner is known |
 //! | `handoff`, `ring`, `waker` | frames that go from one worker to another |
 //! | `host_side` | on which TAP a frame for the host goes |
+//! | `mirrors` | frames that are shown to programs of the host |
 //! | `dhcp` | frames of the host's DHCP client |
 //! | [`stages`] | where a worker's time goes |
 
@@ -18,6 +19,7 @@ mod fragment_steering;
 mod frames;
 mod handoff;
 mod host_side;
+mod mirrors;
 mod placed_drops;
 mod ring;
 pub(crate) mod sink;
@@ -330,6 +332,15 @@ impl Worker {
             Request::AddPort(share) => self.add_port(*share),
             Request::RemovePort(port, barrier, to) => {
                 let _ = to.send(self.remove_port(port, &barrier));
+            }
+            Request::Mirror(mirror) => {
+                self.sink.mirrors.add(*mirror);
+                self.path.set_taps(&self.sink.mirrors.devices());
+            }
+            Request::EndMirror(index, to) => {
+                let ended = self.sink.mirrors.remove(index);
+                self.path.set_taps(&self.sink.mirrors.devices());
+                let _ = to.send(ended);
             }
             Request::OffloadDevices(devices) => self.path.set_offload_devices(devices),
             Request::Offloaded(running, barrier) => {

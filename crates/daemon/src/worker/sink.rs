@@ -17,6 +17,7 @@ use penstock_program::State;
 use penstock_wire::ethernet;
 
 use super::host_side::way_up;
+use super::mirrors::Mirrors;
 use super::placed_drops::PlacedDrops;
 use crate::broadcast::Broadcast;
 use crate::events;
@@ -62,6 +63,8 @@ pub(crate) struct LiveSink {
     pub(crate) undelivered: u64,
     /// Drops by rule.
     pub(crate) placed_drops: PlacedDrops,
+    /// Ports that programs of the host listen to.
+    pub(super) mirrors: Mirrors,
     /// Packets sent by devices that are no ports.
     pub(crate) elsewhere: u64,
     /// Frames of the host that count at another port.
@@ -90,6 +93,7 @@ impl LiveSink {
             line: String::new(),
             undelivered: 0,
             placed_drops: PlacedDrops::default(),
+            mirrors: Mirrors::default(),
             elsewhere: 0,
             ignored: 0,
         }
@@ -113,6 +117,7 @@ impl LiveSink {
             port.tx.flush();
             port.host_tx.flush();
         }
+        self.mirrors.flush();
         self.others.values_mut().flatten().for_each(PacketTx::flush);
     }
 
@@ -160,6 +165,16 @@ impl LiveSink {
         Some(out)
     }
 
+    /// Gives the host a frame of a port as it came, which the path has let end.
+    pub(super) fn give_host_as_it_came(&mut self, port: usize, frame: &[u8]) {
+        if let Some(out) = self.port_mut(port) {
+            out.traffic.to_host.count(frame.len());
+            out.host_tx.send(frame, None, 0);
+            let index = out.index;
+            self.mirrors.given(index);
+        }
+    }
+
     /// Gives a packet to the host as if it had come by a device.
     fn give_host(&mut self, device: &Link, packet: &Packet) {
         if device.index == LOOPBACK {
@@ -176,6 +191,7 @@ impl LiveSink {
         if whole && let Some(port) = self.port(device.index) {
             port.traffic.to_host.count(packet.frame().len());
             port.host_tx.send(packet.frame(), gso, 0);
+            self.mirrors.given(device.index);
             return;
         }
         let mut tags = Vec::new();
@@ -199,6 +215,7 @@ impl LiveSink {
             Some(port) => {
                 port.traffic.to_host.count(frame.len());
                 port.host_tx.send(&frame, gso, 0);
+                self.mirrors.given(index);
             }
             None => self.undelivered += 1,
         }
@@ -226,6 +243,13 @@ impl Sink for LiveSink {
         match other {
             Some(tx) => tx.send(frame, meta.gso, meta.mark),
             None => self.undelivered += 1,
+        }
+    }
+
+    fn tap(&mut self, device: &Link, frame: &[u8], meta: &Meta, outgoing: bool) {
+        match outgoing {
+            true => self.mirrors.sent(device.index, frame, meta.gso),
+            false => self.mirrors.received(device.index, frame, meta.gso),
         }
     }
 

@@ -430,6 +430,14 @@ impl PacketTx {
         Ok(PacketTx { fd, batch: Batch::default(), refused: 0 })
     }
 
+    /// Packets that it sends have this priority in the kernel.
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    pub(super) fn set_priority(&self, priority: u32) -> io::Result<()> {
+        sys::set(&self.fd, libc::SOL_SOCKET, libc::SO_PRIORITY, &priority)
+    }
+
     /// Sends a frame, at the latest with the next [`PacketTx::flush`]. What the tc stage of the
     /// device sees is the mark.
     pub fn send(&mut self, frame: &[u8], gso: Option<Gso>, mark: u32) {

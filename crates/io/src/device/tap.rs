@@ -12,6 +12,7 @@ use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
+use penstock_bpf::SocketFilter;
 use penstock_packet::Gso;
 
 use super::packet::{Batch, LARGE};
@@ -27,6 +28,8 @@ const TUNGETVNETHDRSZ: libc::Ioctl = 0x8004_54d7_u32 as libc::Ioctl;
 const TUNSETVNETHDRSZ: libc::Ioctl = 0x4004_54d8;
 const TUNSETIFINDEX: libc::Ioctl = 0x4004_54da;
 const TUNSETCARRIER: libc::Ioctl = 0x4004_54e2;
+const TUNSETSTEERINGEBPF: libc::Ioctl = 0x8004_54e0_u32 as libc::Ioctl;
+const TUNSETFILTEREBPF: libc::Ioctl = 0x8004_54e1_u32 as libc::Ioctl;
 
 const IFF_TAP: i16 = 2;
 const IFF_NO_PI: i16 = 0x1000;
@@ -60,6 +63,11 @@ impl TapHeaders {
     }
 }
 
+/// The name of the device that a request is about.
+fn name_in(request: &libc::ifreq) -> String {
+    request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect()
+}
+
 /// Our end of a TAP. Clones are the same end.
 #[derive(Debug)]
 pub struct Tap {
@@ -72,20 +80,44 @@ impl Tap {
     /// Creates a TAP, or opens an existing one that is not open elsewhere. A name without `%d` is
     /// used as it is. The device is gone when its last opening is closed, unless it is persistent.
     pub fn open(name: &str) -> io::Result<Tap> {
-        Tap::open_as(name, None, false)
+        Tap::attach(name, None, IFF_TAP | IFF_NO_PI | IFF_VNET_HDR)
     }
 
-    /// Makes a TAP with this index, if it says one; `EBUSY` if another device has it. `several`
-    /// says that it may have several queues.
-    pub fn open_as(name: &str, index: Option<u32>, several: bool) -> io::Result<Tap> {
-        let queues = if several { IFF_MULTI_QUEUE } else { 0 };
-        Tap::attach(name, index, IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | queues)
+    /// Makes a TAP that may have several queues, with this index, if it says one; `EBUSY` if
+    /// another device has it.
+    pub fn open_as(name: &str, index: Option<u32>) -> io::Result<Tap> {
+        Tap::attach(name, index, IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | IFF_MULTI_QUEUE)
     }
 
-    /// One more queue, if it may have several and is still called what it was when it was opened.
-    /// The host sends packets of a flow by the queue that the answers came by.
+    /// One more queue, after those that it has, if it may have several. The host sends packets of a
+    /// flow by the queue that the answers came by, unless [`Tap::set_steering`] says otherwise.
     pub fn queue(&self) -> io::Result<Tap> {
-        Tap::attach(&self.name, None, self.flags)
+        Tap::attach(&name_in(&self.request()?), None, self.flags)
+    }
+
+    /// A program chooses the queue by which the host sends a packet: its result, modulo the number
+    /// of queues. `None` ends it.
+    ///
+    /// # Errors
+    /// Those of ioctl(2).
+    pub(super) fn set_steering(&self, program: Option<&SocketFilter>) -> io::Result<()> {
+        self.set_program(TUNSETSTEERINGEBPF, program)
+    }
+
+    /// A program says how many bytes of a packet of the host's the other end gets, 0 to discard
+    /// it. `None` ends it.
+    ///
+    /// # Errors
+    /// Those of ioctl(2).
+    pub(super) fn set_filter(&self, program: Option<&SocketFilter>) -> io::Result<()> {
+        self.set_program(TUNSETFILTEREBPF, program)
+    }
+
+    fn set_program(&self, request: libc::Ioctl, program: Option<&SocketFilter>) -> io::Result<()> {
+        let program = program.map_or(-1, |program| program.as_fd().as_raw_fd());
+        // SAFETY: a pointer to a descriptor's number that lives through the call, which reads it.
+        check(unsafe { libc::ioctl(self.file.as_raw_fd(), request, &raw const program) }.into())?;
+        Ok(())
     }
 
     /// Opens a TAP that is there; the kernel would make one that is not. `several` is what it was
@@ -99,7 +131,8 @@ impl Tap {
         let queues = if several { IFF_MULTI_QUEUE } else { 0 };
         let tap = Tap::attach(name, None, IFF_TAP | IFF_NO_PI | IFF_VNET_HDR | queues)?;
         // Our settings are ignored if another queue is open.
-        if tap.request()? & IFF_VNET_HDR == 0 {
+        // SAFETY: the kernel has set this one of the fields that share their place.
+        if unsafe { tap.request()?.ifr_ifru.ifru_flags } & IFF_VNET_HDR == 0 {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));
         }
         tap.set_header_len(vnet::LEN as i32)?;
@@ -140,14 +173,13 @@ impl Tap {
         Ok(())
     }
 
-    /// The flags that it has.
-    fn request(&self) -> io::Result<i16> {
+    /// Its name and flags.
+    fn request(&self) -> io::Result<libc::ifreq> {
         // SAFETY: all zeroes are a valid request.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         // SAFETY: the request lives through the call, which writes name and flags into it.
         check(unsafe { libc::ioctl(self.file.as_raw_fd(), TUNGETIFF, &raw mut request) }.into())?;
-        // SAFETY: the kernel has set this one of the fields that share their place.
-        Ok(unsafe { request.ifr_ifru.ifru_flags })
+        Ok(request)
     }
 
     /// Whether the device is there, in whatever namespace.
@@ -189,8 +221,7 @@ impl Tap {
         request.ifr_ifru.ifru_flags = flags;
         // SAFETY: the request lives through the call, which writes the name into it.
         check(unsafe { libc::ioctl(file.as_raw_fd(), TUNSETIFF, &raw mut request) }.into())?;
-        let name =
-            request.ifr_name.iter().take_while(|c| **c != 0).map(|c| *c as u8 as char).collect();
+        let name = name_in(&request);
         Ok(Tap { file, name, flags })
     }
 

@@ -17,6 +17,8 @@ pub struct Port {
     pub before: String,
     /// The driver that was asked for.
     pub driver: String,
+    /// What carries its frames.
+    pub by: String,
     /// The port is up.
     pub up: bool,
     /// The device is there.
@@ -61,12 +63,12 @@ impl fmt::Display for Ports {
             };
             writeln!(
                 f,
-                "{:<15} {:<15} {:<11} {state:<14} {}",
-                port.name, port.device, port.driver, port.origin
+                "{:<15} {:<15} {:<17} {state:<14} {}",
+                port.name, port.device, port.by, port.origin
             )?;
         }
         for waiting in &self.waiting {
-            writeln!(f, "{:<15} {:<15} {:<11} waited for", "-", waiting.device, waiting.driver)?;
+            writeln!(f, "{:<15} {:<15} {:<17} waited for", "-", waiting.device, waiting.driver)?;
         }
         Ok(())
     }
