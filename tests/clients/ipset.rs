@@ -6,7 +6,9 @@
 //! chance, and so are buckets with several elements, which the size in memory depends on: it is
 //! compared for sets without elements.
 
-use crate::side::{both, has};
+use std::process::Command;
+
+use crate::side::{Scratch, both, has, left};
 
 /// Leaves out seeds, and seconds that went by.
 const STABLE: &str = "stable() {
@@ -199,4 +201,22 @@ fn rules_hold_their_sets() {
     if let Some(all) = all {
         assert!(all.contains("--match-set a src"), "{all}");
     }
+}
+
+/// Gives a program less memory than the set may need. The hard limit stays: not every root can lift
+/// one.
+const LITTLE_MEMORY: &str = "ulimit -S -d 51200; exec \"$@\"";
+
+#[test]
+fn limits_of_a_program_are_not_those_of_its_sets() {
+    if !has("ipset") {
+        return;
+    }
+    let folder = Scratch::new();
+    let mut limited = Command::new("sh");
+    limited.args(["-c", LITTLE_MEMORY, "sh", env!("CARGO_BIN_EXE_penstock"), "exec", "--state"]);
+    limited.arg(folder.state());
+    limited.args(["--", "sh", "-c", "ipset create s hash:ip maxelem 1000000 && ulimit -S -d"]);
+    let left = left(&mut limited);
+    assert_eq!(left.stdout, "51200\n", "{}", left.stderr);
 }

@@ -203,6 +203,7 @@ fn supervise(
         unsafe { libc::_exit(101) }
     }));
     detach(channel.as_raw_fd());
+    lift_limits();
     let mut channel = File::from(channel);
     // SAFETY: no pointers.
     let id = unsafe { libc::getpid() } as u32;
@@ -261,6 +262,24 @@ fn detach(keep: RawFd) {
         }
         libc::syscall(libc::SYS_close_range, keep + 1, libc::c_uint::MAX, 0);
         libc::chdir(c"/".as_ptr());
+    }
+}
+
+/// Raises limits of the caller's memory, processor time and files as far as it is allowed: the
+/// kernel has none of them for what it keeps.
+fn lift_limits() {
+    let none = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    for what in [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_CPU, libc::RLIMIT_FSIZE] {
+        let mut limit = none;
+        // SAFETY: each limit lives through its call; the second one fills it.
+        unsafe {
+            if libc::setrlimit(what, &raw const none) != 0
+                && libc::getrlimit(what, &raw mut limit) == 0
+            {
+                limit.rlim_cur = limit.rlim_max;
+                libc::setrlimit(what, &raw const limit);
+            }
+        }
     }
 }
 
