@@ -3,6 +3,7 @@
 //! Programs of the host that watch the traffic of a TAP (tcpdump(8)): as long as there are any,
 //! workers show them the frames of the port.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use penstock_io::device::{Mirror, MirrorTx};
@@ -18,8 +19,8 @@ pub(crate) struct Listeners {
     /// `None` if the kernel does not tell of packet sockets.
     sockets: Option<PacketSockets>,
     due: Instant,
-    /// That frames cannot be shown has been said.
-    complained: bool,
+    /// Indexes of TAPs on which frames cannot be shown to those who listen now.
+    refused: HashSet<u32>,
 }
 
 impl Listeners {
@@ -29,7 +30,7 @@ impl Listeners {
         let sockets = sockets.inspect_err(|e| {
             log(format_args!("packet sockets: {e}: tcpdump sees frames of the host alone"))
         });
-        Listeners { sockets: sockets.ok(), due: Instant::now(), complained: false }
+        Listeners { sockets: sockets.ok(), due: Instant::now(), refused: HashSet::new() }
     }
 
     /// How long until it looks again; `None` for never.
@@ -63,9 +64,10 @@ impl KernelSync {
             let tap = port.taken.tap;
             let heard = listeners.iter().any(|listener| [0, tap].contains(&listener.device));
             match (heard, &port.mirror) {
-                (true, None) => self.begin_mirror(at),
+                (true, None) if !self.listeners.refused.contains(&tap) => self.begin_mirror(at),
                 (false, Some(_)) => self.end_mirror(at),
-                _ => {}
+                (false, None) => _ = self.listeners.refused.remove(&tap),
+                (true, _) => {}
             }
         }
     }
@@ -84,14 +86,13 @@ impl KernelSync {
                 let senders = senders.into_iter();
                 self.workers.tell_each(senders.map(|tx| Request::Mirror(Box::new(tx))));
             }
-            Err(e) if !self.listeners.complained => {
-                self.listeners.complained = true;
+            Err(e) => {
+                self.listeners.refused.insert(port.taken.tap);
                 log(format_args!(
                     "{}: frames cannot be shown to those who listen: {e}",
                     port.taken.name
                 ));
             }
-            Err(_) => {}
         }
     }
 
