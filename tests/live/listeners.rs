@@ -53,7 +53,10 @@ fn seen(net: &Net, options: &str) -> Vec<(String, Vec<String>)> {
         listener.end();
         // What belongs to a packet begins with a space.
         let packets = text(&file).replace("\n\t", " ").replace("\n ", " ");
-        (format!("{place:?}"), packets.lines().filter_map(usual).collect())
+        // An answer may come before or after what follows its question.
+        let mut packets: Vec<String> = packets.lines().filter_map(usual).collect();
+        packets.sort();
+        (format!("{place:?}"), packets)
     });
     lines.collect()
 }
