@@ -90,7 +90,7 @@ impl Tap {
     }
 
     /// One more queue, after those that it has, if it may have several. The host sends packets of a
-    /// flow by the queue that the answers came by, unless [`Tap::set_steering`] says otherwise.
+    /// flow by the queue that the answers came by, unless a program chooses.
     pub fn queue(&self) -> io::Result<Tap> {
         Tap::attach(&name_in(&self.request()?), None, self.flags)
     }
