@@ -269,7 +269,13 @@ fn detach(keep: RawFd) {
 /// kernel has none of them for what it keeps.
 fn lift_limits() {
     let none = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
-    for what in [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_CPU, libc::RLIMIT_FSIZE] {
+    for what in [
+        libc::RLIMIT_AS,
+        libc::RLIMIT_DATA,
+        libc::RLIMIT_CPU,
+        libc::RLIMIT_FSIZE,
+        libc::RLIMIT_NOFILE,
+    ] {
         let mut limit = none;
         // SAFETY: each limit lives through its call; the second one fills it.
         unsafe {
@@ -283,16 +289,11 @@ fn lift_limits() {
     }
 }
 
-/// Sockets that the supervisor can have. Raises the limit of open files to what is allowed.
+/// Sockets that the supervisor can have.
 fn most_sockets() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the limit lives through both calls, of which the first one fills it.
-    unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
-        }
-    }
+    // SAFETY: the limit lives through the call, which fills it.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     limit.rlim_cur.saturating_sub(OWN_DESCRIPTORS).min(1 << 16) as usize
 }
 
