@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use penstock_io::device::{Mirror, MirrorTx};
 use penstock_netlink::{PacketSocket, PacketSockets};
 
-use super::KernelSync;
+use super::{KernelSync, PATIENCE};
 use crate::log;
 use crate::processor_time;
 use crate::requests::Request;
@@ -98,8 +98,6 @@ impl KernelSync {
 
     /// Nobody listens to a port any more, or it is about to go.
     pub(super) fn end_mirror(&mut self, at: usize) {
-        /// How long workers may take to answer.
-        const PATIENCE: Duration = Duration::from_secs(5);
         let Some(port) = self.ports.get_mut(at) else { return };
         if port.mirror.take().is_some() {
             let tap = port.taken.tap;

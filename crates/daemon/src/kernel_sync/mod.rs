@@ -38,6 +38,9 @@ use crate::requests::workers::Workers;
 use crate::requests::{Barrier, Request, SyncRequest};
 use listeners::Listeners;
 
+/// How long workers may take to give back what they had of a port.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// A port whose device is open.
 pub(crate) struct OpenedPort {
     pub(crate) taken: Taken,

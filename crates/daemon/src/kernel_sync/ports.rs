@@ -6,14 +6,12 @@
 //! before it is touched, and forget it once it is returned. Workers get a port when the network has
 //! its TAP, and forget it before the device is returned; other ports are not concerned.
 
-use std::time::Duration;
-
 use penstock_io::device::Tap;
 use penstock_net::Link;
 use penstock_netlink::Changed;
 use penstock_print::show::ports::{Port as ListedPort, Ports, Waiting};
 
-use super::{Followed, KernelSync, OpenedPort};
+use super::{Followed, KernelSync, OpenedPort, PATIENCE};
 use crate::config::{Driver, PortConfig, PortWishes};
 use crate::devices::on_death;
 use crate::devices::ports::{Port, WireConfig, launcher};
@@ -24,9 +22,6 @@ use crate::log;
 use crate::offload::OffloadPort;
 use crate::port_share::shares;
 use crate::requests::{Barrier, PortRequest, Request};
-
-/// How long workers may take to forget a port.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 impl KernelSync {
     /// Does what is asked of the ports. Returns what is to be printed.
