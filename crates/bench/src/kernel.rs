@@ -24,7 +24,7 @@ use std::rc::Rc;
 
 use penstock_bpf::{AttachPoint, Mode, Next, Program, xdp};
 use penstock_ebpf::flow::{FlowHalf, Flows, Site};
-use penstock_ebpf::rules::{Device, Entry, Job, compile};
+use penstock_ebpf::rules::{Device, Entry, Job, Place, compile};
 use penstock_flowtable::{Arrival, Key, Xmit};
 use penstock_ruleset::link::Linked;
 use penstock_wire::ethernet::Mac;
@@ -260,8 +260,7 @@ fn offloaded(lab: Lab, rules: &str) -> Result<Lab> {
     let job = Job {
         image: &linked.image,
         entries: &entries,
-        device: &device,
-        place: AttachPoint::Xdp,
+        place: Place::Xdp(&device),
         next: &Next::Pass,
     };
     let compiled = compile(job).map_err(|e| e.to_string())?;

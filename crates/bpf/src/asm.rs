@@ -59,7 +59,7 @@ pub enum Alu {
     Mov = 0xb0,
 }
 
-/// Condition of a jump; orders are unsigned.
+/// Condition of a jump; orders are unsigned but for those that say otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -70,6 +70,8 @@ pub enum Cond {
     /// Some of the bits are set.
     Set = 0x40,
     Ne = 0x50,
+    /// Greater, of signed numbers.
+    SignedGt = 0x60,
     Lt = 0xa0,
     Le = 0xb0,
 }
@@ -103,6 +105,7 @@ pub enum Helper {
     MapLookup = 1,
     KtimeGetNs = 5,
     Prandom = 7,
+    ProcessorId = 8,
     SkbStoreBytes = 9,
     L3CsumReplace = 10,
     L4CsumReplace = 11,
@@ -118,12 +121,16 @@ pub enum Helper {
     RedirectMap = 51,
     XdpAdjustMeta = 54,
     XdpAdjustTail = 65,
+    ProbeReadKernel = 113,
+    ProbeReadKernelStr = 115,
+    Jiffies64 = 118,
     RedirectPeer = 155,
     KtimeGetCoarseNs = 160,
     Loop = 181,
     XdpBuffLen = 188,
     XdpLoadBytes = 189,
     XdpStoreBytes = 190,
+    DynptrRead = 201,
 }
 
 /// A place in the program.
@@ -139,6 +146,9 @@ pub(crate) enum MapUse {
     /// `BPF_PSEUDO_MAP_VALUE`.
     Value = 2,
 }
+
+/// `BPF_PSEUDO_KFUNC_CALL`.
+const KFUNC: u8 = 2;
 
 /// `BPF_PSEUDO_FUNC`.
 const FUNCTION: u8 = 4;
@@ -369,6 +379,11 @@ impl Asm {
     /// Calls a function of the kernel.
     pub fn call(&mut self, helper: Helper) {
         self.push(JMP | CALL, Reg::R0, 0, 0, helper as i32);
+    }
+
+    /// Calls a kfunc of the running kernel, by [its number](crate::Types::function).
+    pub fn call_kfunc(&mut self, number: u32) {
+        self.push(JMP | CALL, Reg::R0, KFUNC, 0, number as i32);
     }
 
     /// Returns R0.

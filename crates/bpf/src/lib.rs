@@ -8,6 +8,8 @@
 //! | `map`, `program` | what the kernel holds: [`Map`], [`Program`], [`Link`] |
 //! | `sys` | bpf(2) itself, and all `unsafe` |
 //! | `next` | what follows a program |
+//! | [`netfilter`] | netfilter hooks as places of programs: [`NetfilterHook`] |
+//! | `types` | structures and functions of the running kernel: [`Types`] |
 //! | [`seccomp`] | instructions of filters of system calls |
 //!
 //! It knows no packets and no rules; its users do.
@@ -29,12 +31,18 @@ pub mod asm;
 mod btf;
 mod insn;
 mod map;
+pub mod netfilter;
 mod next;
 mod program;
 pub mod seccomp;
 mod sys;
+mod types;
 
 pub use map::{Map, MapKind, MapSpec, possible_cpus};
+pub use netfilter::{InetFamily, InetHook, NetfilterHook};
 pub use next::Next;
-pub use program::{AttachPoint, Link, Live, LoadError, Mode, Program, Ran, SocketFilter, tcx, xdp};
+pub use program::{
+    AttachPoint, Link, Live, LoadError, Mode, Program, ProgramKind, Ran, SocketFilter, tcx, xdp,
+};
 pub use sys::monotonic;
+pub use types::{Field, Types};

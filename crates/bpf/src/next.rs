@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::asm::{Asm, Helper, Reg, Width};
 use crate::map::Map;
-use crate::program::{AttachPoint, tcx, xdp};
+use crate::netfilter;
+use crate::program::{ProgramKind, tcx, xdp};
 
 /// What follows a program.
 #[derive(Clone, Debug)]
@@ -14,7 +15,7 @@ pub enum Next {
     /// The kernel: its bridge, its IP, its packet sockets.
     Pass,
     /// The AF_XDP socket of the queue ([`MapKind::Sockets`](crate::MapKind::Sockets)), or
-    /// [`Next::Pass`] without one. At tcx it is always [`Next::Pass`].
+    /// [`Next::Pass`] without one. Elsewhere than at XDP it is always [`Next::Pass`].
     Sockets(Arc<Map>),
     /// Another program of the same place ([`MapKind::Programs`](crate::MapKind::Programs)),
     /// exchanged there in one step.
@@ -52,17 +53,21 @@ impl Next {
     }
 
     /// Ends a program with it. R6 is its context.
-    pub fn emit(&self, asm: &mut Asm, place: AttachPoint) {
-        match (self, place) {
-            (Next::Pass, AttachPoint::Xdp) => asm.exit_with(xdp::PASS),
-            (Next::Pass | Next::Sockets(_), AttachPoint::Tcx) => asm.exit_with(tcx::NEXT),
-            (Next::Sockets(sockets), AttachPoint::Xdp) => to_socket(asm, sockets, xdp::PASS),
+    pub fn emit(&self, asm: &mut Asm, kind: impl Into<ProgramKind>) {
+        let kind = kind.into();
+        match (self, kind) {
+            (Next::Pass, ProgramKind::Xdp) => asm.exit_with(xdp::PASS),
+            (Next::Pass | Next::Sockets(_), ProgramKind::SchedCls) => asm.exit_with(tcx::NEXT),
+            (Next::Pass | Next::Sockets(_), ProgramKind::Netfilter) => {
+                asm.exit_with(netfilter::ACCEPT);
+            }
+            (Next::Sockets(sockets), ProgramKind::Xdp) => to_socket(asm, sockets, xdp::PASS),
             (Next::Program { programs, index, otherwise }, _) => {
                 asm.mov(Reg::R1, Reg::R6);
                 asm.map(Reg::R2, programs);
                 asm.mov32(Reg::R3, *index);
                 asm.call(Helper::TailCall);
-                otherwise.emit(asm, place);
+                otherwise.emit(asm, kind);
             }
         }
     }

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use crate::asm::Code;
 use crate::btf;
 use crate::map::Map;
+use crate::netfilter::{self, NetfilterHook};
 use crate::sys::{self, ProgParts, TestRun};
 
-/// Where a program runs.
+/// Where a program of a device runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttachPoint {
     /// In the driver, or in front of everything else (`BPF_PROG_TYPE_XDP`).
@@ -32,11 +33,34 @@ impl fmt::Display for AttachPoint {
     }
 }
 
-/// `BPF_PROG_TYPE_*` and the attach type of a place.
-fn numbers(place: AttachPoint) -> (u32, u32) {
-    match place {
-        AttachPoint::Xdp => (6, 37),
-        AttachPoint::Tcx => (3, 46),
+/// What a program is for the kernel (`BPF_PROG_TYPE_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProgramKind {
+    /// A program of a device at XDP.
+    Xdp,
+    /// A program of a device at tcx, ingress or egress (`BPF_PROG_TYPE_SCHED_CLS`).
+    SchedCls,
+    /// A program of a netfilter hook for IPv4 or IPv6.
+    Netfilter,
+}
+
+impl ProgramKind {
+    /// `BPF_PROG_TYPE_*` and the attach type.
+    fn numbers(self) -> (u32, u32) {
+        match self {
+            ProgramKind::Xdp => (6, 37),
+            ProgramKind::SchedCls => (3, 46),
+            ProgramKind::Netfilter => (32, netfilter::ATTACH),
+        }
+    }
+}
+
+impl From<AttachPoint> for ProgramKind {
+    fn from(place: AttachPoint) -> Self {
+        match place {
+            AttachPoint::Xdp => ProgramKind::Xdp,
+            AttachPoint::Tcx => ProgramKind::SchedCls,
+        }
     }
 }
 
@@ -99,7 +123,7 @@ const LOG: usize = 1 << 24;
 #[derive(Debug)]
 pub struct Program {
     fd: OwnedFd,
-    place: AttachPoint,
+    kind: ProgramKind,
     /// It uses them.
     maps: Vec<Arc<Map>>,
 }
@@ -145,14 +169,24 @@ impl Program {
     /// # Errors
     /// The kernel refuses the program or a map, or the caller has not the rights (`CAP_BPF` and
     /// `CAP_NET_ADMIN`).
-    pub fn load(place: AttachPoint, name: &str, code: &Code) -> Result<Self, LoadError> {
-        let (fd, maps) = load(numbers(place), name, code)?;
-        Ok(Program { fd, place, maps })
+    pub fn load(kind: impl Into<ProgramKind>, name: &str, code: &Code) -> Result<Self, LoadError> {
+        let kind = kind.into();
+        let (fd, maps) = load(kind.numbers(), name, code)?;
+        Ok(Program { fd, kind, maps })
     }
 
-    /// Where it runs.
-    pub fn place(&self) -> AttachPoint {
-        self.place
+    /// What it is.
+    pub fn kind(&self) -> ProgramKind {
+        self.kind
+    }
+
+    /// Where it runs, if it is a program of a device.
+    pub fn place(&self) -> Option<AttachPoint> {
+        match self.kind {
+            ProgramKind::Xdp => Some(AttachPoint::Xdp),
+            ProgramKind::SchedCls => Some(AttachPoint::Tcx),
+            ProgramKind::Netfilter => None,
+        }
     }
 
     /// The maps that it uses.
@@ -172,20 +206,29 @@ impl Program {
     }
 
     /// Runs it on a frame, as received on device `ingress` (0 for the loopback device of the
-    /// current namespace), `repeat` times. Nothing is sent.
+    /// current namespace), `repeat` times. Nothing is sent. For a program of a netfilter hook see
+    /// [`Program::run_netfilter`].
     ///
     /// # Errors
     /// Those of bpf(2); `EINVAL` for a frame shorter than an Ethernet header.
     pub fn run(&self, frame: &[u8], ingress: u32, repeat: u32) -> io::Result<Ran> {
-        let mut output = vec![0; FRAME];
         let context = self.context(frame.len() as u32, ingress);
-        let run = TestRun {
-            input: frame,
-            output: &mut output,
-            context: &context,
-            repeat,
-            ..TestRun::default()
-        };
+        self.run_with(frame, &context, repeat)
+    }
+
+    /// Runs a program of a netfilter hook on a frame with an Ethernet header, `repeat` times, as at
+    /// a hook whose devices are the loopback device of the current namespace.
+    ///
+    /// # Errors
+    /// Those of bpf(2); `EINVAL` for a frame of another family than the hook's.
+    pub fn run_netfilter(&self, frame: &[u8], hook: NetfilterHook, repeat: u32) -> io::Result<Ran> {
+        self.run_with(frame, &hook.context(), repeat)
+    }
+
+    fn run_with(&self, frame: &[u8], context: &[u8], repeat: u32) -> io::Result<Ran> {
+        let mut output = vec![0; FRAME];
+        let run =
+            TestRun { input: frame, output: &mut output, context, repeat, ..TestRun::default() };
         let done = sys::prog_test_run(self.fd.as_fd(), run)?;
         output.truncate(done.len as usize);
         Ok(Ran { verdict: done.verdict as i32, frame: output, nanoseconds: done.duration })
@@ -196,13 +239,14 @@ impl Program {
         if ingress == 0 {
             return Vec::new();
         }
-        match self.place {
+        match self.kind {
             // data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
-            AttachPoint::Xdp => [0, len, 0, ingress, 0, 0]
+            ProgramKind::Xdp => [0, len, 0, ingress, 0, 0]
                 .iter()
                 .flat_map(|word: &u32| word.to_ne_bytes())
                 .collect(),
-            AttachPoint::Tcx => {
+            ProgramKind::Netfilter => Vec::new(),
+            ProgramKind::SchedCls => {
                 let mut context = vec![0; 192];
                 // ingress_ifindex, ifindex
                 for at in [36, 40] {
@@ -243,14 +287,16 @@ impl Program {
     ///
     /// # Errors
     /// Those of bpf(2): `EBUSY` or `EEXIST` if a program is attached already, `EOPNOTSUPP` where
-    /// the driver has no XDP, `EINVAL` or `ERANGE` where the device's MTU is too large for it.
+    /// the driver has no XDP, `EINVAL` or `ERANGE` where the device's MTU is too large for it;
+    /// `EINVAL` for a program of a netfilter hook.
     pub fn attach(&self, device: u32, mode: Mode) -> io::Result<Link> {
-        let (_, attach) = numbers(self.place);
-        let flags = match (self.place, mode) {
-            (AttachPoint::Tcx, _) => TCX_FIRST,
-            (AttachPoint::Xdp, Mode::Any) => 0,
-            (AttachPoint::Xdp, Mode::Generic) => 1 << 1,
-            (AttachPoint::Xdp, Mode::Native) => 1 << 2,
+        let (_, attach) = self.kind.numbers();
+        let flags = match (self.kind, mode) {
+            (ProgramKind::SchedCls, _) => TCX_FIRST,
+            (ProgramKind::Xdp, Mode::Any) => 0,
+            (ProgramKind::Xdp, Mode::Generic) => 1 << 1,
+            (ProgramKind::Xdp, Mode::Native) => 1 << 2,
+            (ProgramKind::Netfilter, _) => return Err(io::ErrorKind::InvalidInput.into()),
         };
         Ok(Link { fd: sys::link_create(self.fd.as_fd(), device, attach, flags)? })
     }
@@ -264,6 +310,22 @@ impl Program {
         /// `BPF_TCX_EGRESS`
         const EGRESS: u32 = 47;
         Ok(Link { fd: sys::link_create(self.fd.as_fd(), device, EGRESS, TCX_FIRST)? })
+    }
+
+    /// Attaches it to a netfilter hook of the current network namespace. Of equal priority what is
+    /// registered later runs first. With `defrag` the kernel puts fragments together before the
+    /// program; its priority is greater than -400 then.
+    ///
+    /// # Errors
+    /// Those of bpf(2): `EBUSY` if another program has this priority there, `ERANGE` for the least
+    /// and the greatest priority, `EINVAL` for a program of another kind.
+    pub fn attach_netfilter(
+        &self,
+        hook: NetfilterHook,
+        priority: i32,
+        defrag: bool,
+    ) -> io::Result<Link> {
+        Ok(Link { fd: sys::link_create_netfilter(self.fd.as_fd(), &hook.link(priority, defrag))? })
     }
 
     /// Makes it number `index` of a map of programs.
@@ -382,7 +444,7 @@ pub enum Mode {
     Native,
 }
 
-/// A program on a device. Dropped, also by the end of the process, it takes the program off.
+/// A program on a device or at a hook. Dropped, also by the end of the process, it takes the program off.
 #[derive(Debug)]
 pub struct Link {
     fd: OwnedFd,
@@ -392,13 +454,13 @@ impl Link {
     /// Another program, of the same place, in one step: each packet meets one of both.
     ///
     /// # Errors
-    /// Those of bpf(2).
+    /// Those of bpf(2); `EOPNOTSUPP` at netfilter hooks, whose links have one program for ever.
     pub fn replace(&self, program: &Program) -> io::Result<()> {
         sys::link_update(self.fd.as_fd(), program.fd.as_fd())
     }
 
-    /// Gives it a name in a file system of type bpf: the program stays on the device when the
-    /// process ends.
+    /// Gives it a name in a file system of type bpf: the program stays when the process
+    /// ends.
     ///
     /// # Errors
     /// Those of bpf(2); `EEXIST` if there is such a name.
@@ -406,7 +468,7 @@ impl Link {
         sys::pin(self.fd.as_fd(), &sys::path_name(path)?)
     }
 
-    /// Detaches the program from the device at once, even if the link is held or pinned elsewhere.
+    /// Detaches the program at once, even if the link is held or pinned elsewhere.
     ///
     /// # Errors
     /// Those of bpf(2).

@@ -331,6 +331,31 @@ pub(crate) fn link_create(
     Attr::new().fd(0, prog).u32(4, device).u32(8, attach).u32(12, flags).open(Command::LinkCreate)
 }
 
+/// A netfilter hook, as `union bpf_attr` has it for a new link.
+pub(crate) struct NetfilterLink {
+    pub(crate) attach: u32,
+    pub(crate) family: u32,
+    pub(crate) hook: u32,
+    pub(crate) priority: i32,
+    pub(crate) flags: u32,
+}
+
+/// Attaches a program to a netfilter hook.
+pub(crate) fn link_create_netfilter(
+    prog: BorrowedFd<'_>,
+    link: &NetfilterLink,
+) -> io::Result<OwnedFd> {
+    let NetfilterLink { attach, family, hook, priority, flags } = *link;
+    Attr::new()
+        .fd(0, prog)
+        .u32(8, attach)
+        .u32(16, family)
+        .u32(20, hook)
+        .u32(24, priority as u32)
+        .u32(28, flags)
+        .open(Command::LinkCreate)
+}
+
 /// Another program in the place of the one that is attached.
 pub(crate) fn link_update(link: BorrowedFd<'_>, prog: BorrowedFd<'_>) -> io::Result<()> {
     Attr::new().fd(0, link).fd(4, prog).call(Command::LinkUpdate).map(drop)

@@ -11,7 +11,7 @@
 //! | module | it is |
 //! | --- | --- |
 //! | [`flow`] | established flows: maps, program |
-//! | [`rules`] | stateless chains at ingress, from their linked programs |
+//! | [`rules`] | chains of devices and netfilter hooks, from their linked programs |
 //!
 //! Instructions, maps and loading are those of `penstock_bpf`.
 //!
@@ -24,15 +24,17 @@
 //! long 6.6.
 //!
 //! ```no_run
-//! use penstock_bpf::{AttachPoint, Mode, Next};
-//! use penstock_ebpf::rules::{Device, Entry, Job, compile};
+//! use penstock_bpf::{Mode, Next};
+//! use penstock_ebpf::rules::{Device, Entry, Job, Place, compile};
 //! use penstock_program::image::ChainIndex;
 //! # fn device() -> Device { unimplemented!() }
 //! # let image = penstock_program::Image::default();
 //!
 //! // A linked generation, the base chains of the device's ingress hook in order, the device.
 //! let entries = [Entry::Netdev(ChainIndex(0))];
-//! let job = Job { image: &image, entries: &entries, device: &device(), place: AttachPoint::Xdp, next: &Next::Pass };
+//! let device = device();
+//! let place = Place::Xdp(&device);
+//! let job = Job { image: &image, entries: &entries, place, next: &Next::Pass };
 //! match compile(job) {
 //!     Ok(compiled) => {
 //!         let (program, mut counters) = compiled.load("ingress_wan")?;

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use made::frames::{MAC, frame};
 use made::{BASES, Made, sets};
 use penstock_bpf::{AttachPoint, Next, tcx, xdp};
-use penstock_ebpf::rules::{Device, Entry, Job, compile};
+use penstock_ebpf::rules::{Device, Entry, Job, Place, compile};
 use penstock_packet::Packet;
 use penstock_program::Family;
 use penstock_program::Hook;
@@ -47,7 +47,7 @@ fn interpreted(image: &Image, entries: &[Entry], frame: &[u8], mac: Mac) -> bool
     packet.find_transport_checked();
     for entry in entries {
         let chain = match entry {
-            Entry::Netdev(chain) => chain,
+            Entry::Netdev(chain) | Entry::Ip(chain) => chain,
             Entry::Inet(chain) => {
                 outside.context.family = match packet.meta.protocol {
                     0x0800 => Family::Ip,
@@ -102,7 +102,11 @@ fn check(rng: &mut Rng, place: AttachPoint, frames: usize, context: &str) -> boo
         })
         .collect();
     let device = device();
-    let job = Job { image: &image, entries: &entries, device: &device, place, next: &Next::Pass };
+    let at = match place {
+        AttachPoint::Xdp => Place::Xdp(&device),
+        AttachPoint::Tcx => Place::TcxIngress(&device),
+    };
+    let job = Job { image: &image, entries: &entries, place: at, next: &Next::Pass };
     let compiled = match compile(job) {
         Ok(compiled) => compiled,
         Err(refused) => {

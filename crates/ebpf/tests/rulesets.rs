@@ -8,7 +8,7 @@ mod rights;
 use std::sync::Arc;
 
 use penstock_bpf::{AttachPoint, Next, Program, xdp};
-use penstock_ebpf::rules::{Compiled, Device, Entry, Job, NotOffloadable, compile};
+use penstock_ebpf::rules::{Compiled, Device, Entry, Job, NotOffloadable, Place, compile};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
@@ -48,8 +48,7 @@ fn offload(ruleset: &Ruleset) -> Result<Compiled, NotOffloadable> {
     compile(Job {
         image: &linked.image,
         entries: &entries,
-        device: &device,
-        place: AttachPoint::Xdp,
+        place: Place::Xdp(&device),
         next: &Next::Pass,
     })
 }
@@ -233,19 +232,22 @@ fn chains_of_inet_see_ip_only() {
 #[test]
 fn rules_without_xdp_code_give_the_reason() {
     for (rules, reason) in [
-        ("chain in { limit rate 5/second drop; }", "`limit` has no XDP code"),
-        ("chain in { quota 5 mbytes drop; }", "`quota` has no XDP code"),
-        ("chain in { log; }", "`log` has no XDP code"),
-        ("chain in { udp dport 9 drop; meta mark set 5; }", "`meta set` has no XDP code"),
-        ("chain in { ip ttl set 5; }", "`a change of the packet` has no XDP code"),
-        ("chain in { fwd to 1; }", "`fwd` has no XDP code"),
-        ("chain in { dup to 1; }", "`dup` has no XDP code"),
-        ("chain in { meta hour < \"12:00\" drop; }", "`meta hour` has no XDP code"),
-        ("chain in { numgen inc mod 2 0 drop; }", "`numgen inc` has no XDP code"),
-        ("chain in { symhash mod 2 0 drop; }", "`symhash` has no XDP code"),
+        ("chain in { limit rate 5/second drop; }", "`limit` has no BPF code at XDP"),
+        ("chain in { quota 5 mbytes drop; }", "`quota` has no BPF code at XDP"),
+        ("chain in { log; }", "`log` has no BPF code at XDP"),
+        (
+            "chain in { udp dport 9 drop; meta mark set 5; }",
+            "`meta mark set` has no BPF code at XDP",
+        ),
+        ("chain in { ip ttl set 5; }", "`a change of the packet` has no BPF code at XDP"),
+        ("chain in { fwd to 1; }", "`fwd` has no BPF code at XDP"),
+        ("chain in { dup to 1; }", "`dup` has no BPF code at XDP"),
+        ("chain in { meta hour < \"12:00\" drop; }", "`meta hour` has no BPF code at XDP"),
+        ("chain in { numgen inc mod 2 0 drop; }", "`numgen inc` has no BPF code at XDP"),
+        ("chain in { symhash mod 2 0 drop; }", "`symhash` has no BPF code at XDP"),
         (
             "chain in { tcp option maxseg size > 500 drop; }",
-            "`an option or extension header` has no XDP code",
+            "`an option or extension header` has no BPF code at XDP",
         ),
         (
             "set s { type ipv4_addr; flags timeout; elements = { 198.18.0.1 timeout 5m }; } chain in { ip saddr @s drop; }",
@@ -253,7 +255,7 @@ fn rules_without_xdp_code_give_the_reason() {
         ),
         (
             "set s { type ipv4_addr; flags dynamic,timeout; timeout 5m; size 100; } chain in { add @s { ip saddr }; }",
-            "`add, update or delete of a set's element` has no XDP code",
+            "`add, update or delete of a set's element` has no BPF code at XDP",
         ),
         (
             "set s { type ipv4_addr; limit rate 5/second; elements = { 198.18.0.1 }; } chain in { ip saddr @s drop; }",

@@ -24,9 +24,9 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use penstock_bpf::{AttachPoint, Link, Mode, Next};
+use penstock_bpf::{Link, Mode, Next};
 use penstock_dataplane::interface;
-use penstock_ebpf::rules::{Compiled, Counters, Entry, Job, compile};
+use penstock_ebpf::rules::{Compiled, Counters, Entry, Job, Place, compile};
 use penstock_program::Hook;
 
 use crate::{Device, Error, Family, Network, Rules};
@@ -87,8 +87,7 @@ impl Program {
         let job = Job {
             image: &rules.linked.image,
             entries: &entries,
-            device: &device,
-            place: AttachPoint::Xdp,
+            place: Place::Xdp(&device),
             next: &Next::Pass,
         };
         let compiled = compile(job).map_err(|refused| NotCompiled(refused.to_string()))?;

@@ -6,7 +6,9 @@ use std::cmp::Reverse;
 
 use penstock_bpf::{AttachPoint, Link, LoadError, Map, MapKind, MapSpec, Mode, Next, Program};
 use penstock_dataplane::{OffloadedChain, can_run_chains, interface};
-use penstock_ebpf::rules::{Compiled, Counters, Device, Entry, Job, NotOffloadable, compile};
+use penstock_ebpf::rules::{
+    Compiled, Counters, Device, Entry, Job, NotOffloadable, Place, compile,
+};
 use penstock_net::Network;
 use penstock_program::image::ChainIndex;
 use penstock_ruleset::Family;
@@ -105,8 +107,7 @@ impl OffloadPort {
         let job = Job {
             image: &linked.image,
             entries: &entries,
-            device: &device,
-            place: AttachPoint::Xdp,
+            place: Place::Xdp(&device),
             next: &next,
         };
         let compiled = compile(job).map_err(|refused| {
@@ -202,7 +203,7 @@ impl OffloadPort {
     pub(super) fn arrange(&mut self) -> std::io::Result<()> {
         let mode = self.xdp_mode();
         let chains = self.chains.as_ref().map(|c| &c.program);
-        let flows = self.flows.as_mut().filter(|f| f.program.place() == AttachPoint::Xdp);
+        let flows = self.flows.as_mut().filter(|f| f.program.place() == Some(AttachPoint::Xdp));
         match (chains, &flows) {
             (Some(chains), Some(_)) => chains.enter_into(&self.programs, CHAINS)?,
             // Nothing may be there.

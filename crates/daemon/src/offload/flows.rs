@@ -65,11 +65,15 @@ impl OffloadPort {
     /// Takes the program away.
     pub(super) fn detach_flows(&mut self) {
         let Some(Attached { program, link }) = self.flows.take() else { return };
-        if let (AttachPoint::Tcx, Receives::Packet(sockets)) = (program.place(), &self.receives) {
+        if let (Some(AttachPoint::Tcx), Receives::Packet(sockets)) =
+            (program.place(), &self.receives)
+        {
             sockets.iter().for_each(|socket| drop(SocketFilter::detach(socket.as_fd())));
         }
         // The device may be gone by now.
-        if let Some(chains) = self.chains.as_mut().filter(|_| program.place() == AttachPoint::Xdp) {
+        if let Some(chains) =
+            self.chains.as_mut().filter(|_| program.place() == Some(AttachPoint::Xdp))
+        {
             chains.take_link(link);
         }
         let _ = self.arrange();

@@ -13,7 +13,7 @@ use super::frame::*;
 use super::words::Words;
 use super::{Compiler, Entry, NotOffloadable};
 use penstock_bpf::asm::{Cond, Label, Reg::*, Width};
-use penstock_bpf::{AttachPoint, tcx, xdp};
+use penstock_bpf::{ProgramKind, netfilter, tcx, xdp};
 
 /// A chain with its continuation: each call has its own copy.
 #[derive(Clone, Copy, Debug)]
@@ -87,11 +87,13 @@ impl Compiler<'_> {
         let chains = self.asm.label();
         self.asm.jump(chains);
         self.asm.bind(self.done);
-        self.job.next.emit(&mut self.asm, self.job.place);
+        let kind = self.job.place.kind();
+        self.job.next.emit(&mut self.asm, kind);
         self.asm.bind(self.drop);
-        self.asm.exit_with(match self.job.place {
-            AttachPoint::Xdp => xdp::DROP,
-            AttachPoint::Tcx => tcx::DROP,
+        self.asm.exit_with(match kind {
+            ProgramKind::Xdp => xdp::DROP,
+            ProgramKind::SchedCls => tcx::DROP,
+            ProgramKind::Netfilter => netfilter::DROP,
         });
         self.asm.bind(chains);
     }
@@ -210,7 +212,7 @@ impl Compiler<'_> {
             }
             LinkedVerdict::Goto(chain) => self.called(Block { chain: *chain, ..rule.block }),
             LinkedVerdict::Return => rule.block.ret,
-            LinkedVerdict::Queue { .. } => return Err("`queue` has no XDP code".into()),
+            LinkedVerdict::Queue { .. } => return Err(self.job.place.no_code("queue")),
         };
         self.asm.jump(to);
         Ok(())

@@ -57,6 +57,27 @@ pub(super) enum Field {
     Mark,
     /// `meta priority`, at tcx.
     Priority,
+    /// Index of a device, 0 for none.
+    Index(Side),
+    /// Name of a device, zeros for none.
+    Name(Side),
+    /// `ARPHRD_*` of a device.
+    Type(Side),
+    /// Group of a device.
+    Group(Side),
+    /// Kind of a device.
+    Kind(Side),
+}
+
+/// Which of the devices of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Side {
+    /// That of arrival, as the hook has it.
+    In,
+    /// That on the way out, as the hook has it.
+    Out,
+    /// The one that the packet is on.
+    Packet,
 }
 
 /// Headers, in the order in which they are looked for.
@@ -94,22 +115,29 @@ impl Field {
     pub(super) fn len(self) -> u8 {
         match self {
             Field::Bytes { len, .. } => len,
-            Field::Protocol => 2,
+            Field::Protocol | Field::Type(_) => 2,
             Field::L4Proto | Field::PacketType | Field::NfProto => 1,
-            Field::Length | Field::Mark | Field::Priority => 4,
+            Field::Length | Field::Mark | Field::Priority | Field::Index(_) | Field::Group(_) => 4,
+            Field::Name(_) | Field::Kind(_) => 16,
         }
     }
 
     /// Whether there are packets without it.
     pub(super) fn may_be_absent(self) -> bool {
         match self {
-            Field::Bytes { .. } | Field::L4Proto => true,
+            Field::Bytes { .. }
+            | Field::L4Proto
+            | Field::Type(_)
+            | Field::Group(_)
+            | Field::Kind(_) => true,
             Field::Protocol
             | Field::PacketType
             | Field::NfProto
             | Field::Length
             | Field::Mark
-            | Field::Priority => false,
+            | Field::Priority
+            | Field::Index(_)
+            | Field::Name(_) => false,
         }
     }
 }
@@ -191,7 +219,12 @@ impl Slots {
             | Field::NfProto
             | Field::Length
             | Field::Mark
-            | Field::Priority => false,
+            | Field::Priority
+            | Field::Index(_)
+            | Field::Name(_)
+            | Field::Type(_)
+            | Field::Group(_)
+            | Field::Kind(_) => false,
         })
     }
 

@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use penstock_program::expr::{BoolOp, CmpOp, MetaKey, PayloadBase};
+use penstock_program::expr::{BoolOp, CmpOp, PayloadBase};
 use penstock_program::op::Op;
 
 use super::chain::Rule;
@@ -13,8 +13,7 @@ use super::frame::*;
 use super::hash::{Jhash, Scale};
 use super::words::{Word, first_bytes};
 use super::{Compiler, StateRef};
-use penstock_bpf::AttachPoint;
-use penstock_bpf::asm::{Alu, Cond, Helper, Label, Operand, Reg, Reg::*, Width};
+use penstock_bpf::asm::{Alu, Cond, Label, Operand, Reg, Reg::*, Width};
 
 /// Where a register word lives when it is computed.
 pub(super) fn home(slot: u8) -> i16 {
@@ -42,6 +41,7 @@ impl Compiler<'_> {
                 self.load(PayloadBase::Inner, *dst, *len, *offset, rule)?
             }
             Op::Meta { key, dst } => self.meta(*key, *dst, rule)?,
+            Op::MetaSet { key, src } => self.meta_set(*key, *src, rule)?,
             Op::CmpWord { src, equal, mask, data } => {
                 self.cmp_word(*src, *equal, *mask, *data, rule)
             }
@@ -102,7 +102,8 @@ impl Compiler<'_> {
         self.field(Field::Bytes { base, offset, len }, dst, rule)
     }
 
-    fn field(&mut self, field: Field, dst: u8, rule: &mut Rule) -> Result<(), String> {
+    /// Loads a field, which the rule breaks without.
+    pub(super) fn field(&mut self, field: Field, dst: u8, rule: &mut Rule) -> Result<(), String> {
         let slot = self.plan.slots.find(field).ok_or_else(refused)?;
         let bit = slot.bit.map_or(0, |bit| 1 << bit);
         if rule.granted & bit != bit {
@@ -110,60 +111,6 @@ impl Compiler<'_> {
             rule.granted |= bit;
         }
         rule.words.set_at(dst, slot.at, field.len());
-        Ok(())
-    }
-
-    fn meta(&mut self, key: MetaKey, dst: u8, rule: &mut Rule) -> Result<(), String> {
-        let device = self.job.device;
-        let tcx = self.job.place == AttachPoint::Tcx;
-        let words = &mut rule.words;
-        match key {
-            MetaKey::L4Proto => return self.field(Field::L4Proto, dst, rule),
-            MetaKey::Protocol => return self.field(Field::Protocol, dst, rule),
-            MetaKey::Len => return self.field(Field::Length, dst, rule),
-            MetaKey::PktType => return self.field(Field::PacketType, dst, rule),
-            MetaKey::NfProto if rule.block.inet => return self.field(Field::NfProto, dst, rule),
-            MetaKey::Mark if tcx => return self.field(Field::Mark, dst, rule),
-            MetaKey::Priority if tcx => return self.field(Field::Priority, dst, rule),
-            MetaKey::NfProto => words.set_constant(dst, &[5]),
-            MetaKey::Mark | MetaKey::Priority | MetaKey::Oif => words.set_constant(dst, &[0; 4]),
-            MetaKey::OifName => words.set_constant(dst, &[0; 16]),
-            MetaKey::Iif => words.set_constant(dst, &device.index.to_ne_bytes()),
-            MetaKey::IifName => words.set_constant(dst, &device.interface.name),
-            MetaKey::IifType => words.set_constant(dst, &device.interface.arphrd.to_ne_bytes()),
-            MetaKey::IifGroup => words.set_constant(dst, &device.interface.group.to_ne_bytes()),
-            MetaKey::IifKind if device.interface.kind != [0; 16] => {
-                words.set_constant(dst, &device.interface.kind);
-            }
-            MetaKey::Prandom => {
-                self.asm.call(Helper::Prandom);
-                self.keep(dst, R0, 4, rule);
-            }
-            // There is no such interface, no socket and no route.
-            MetaKey::IifKind
-            | MetaKey::OifType
-            | MetaKey::OifGroup
-            | MetaKey::OifKind
-            | MetaKey::SkUid
-            | MetaKey::SkGid
-            | MetaKey::Cgroup
-            | MetaKey::RtClassid => self.asm.jump(rule.next),
-            MetaKey::NfTrace
-            | MetaKey::SecMark
-            | MetaKey::Cpu
-            | MetaKey::SecPath
-            | MetaKey::BriIifName
-            | MetaKey::BriOifName
-            | MetaKey::BriIifPvid
-            | MetaKey::BriIifVproto
-            | MetaKey::BriIifHwAddr
-            | MetaKey::BriBroute
-            | MetaKey::TimeNs
-            | MetaKey::TimeDay
-            | MetaKey::TimeHour
-            | MetaKey::Sdif
-            | MetaKey::SdifName => return Err(refused()),
-        }
         Ok(())
     }
 
@@ -415,5 +362,5 @@ pub(super) fn number(bytes: &[u8]) -> u32 {
 
 /// What [`Plan::new`](super::plan::Plan::new) has refused already.
 pub(super) fn refused() -> String {
-    "it has no XDP code".into()
+    "it has no BPF code".into()
 }

@@ -14,6 +14,8 @@ mod counters;
 mod frame;
 mod hash;
 mod lower;
+mod meta;
+mod place;
 mod plan;
 mod prologue;
 mod search;
@@ -31,7 +33,8 @@ use penstock_wire::ethernet::Mac;
 pub use counters::Counters;
 use penstock_bpf::Next;
 use penstock_bpf::asm::{Asm, AsmError, Code, Label};
-use penstock_bpf::{AttachPoint, LoadError, Program};
+use penstock_bpf::{LoadError, Program, ProgramKind};
+pub use place::Place;
 
 /// A base chain of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +44,14 @@ pub enum Entry {
     /// A chain of an inet table: it sees IP only, and malformed IP packets are dropped before it
     /// (`nft_do_chain_inet_ingress()`).
     Inet(ChainIndex),
+    /// A chain of an ip, ip6 or inet table at a netfilter hook.
+    Ip(ChainIndex),
 }
 
 impl Entry {
     fn chain(self) -> ChainIndex {
         match self {
-            Entry::Netdev(chain) | Entry::Inet(chain) => chain,
+            Entry::Netdev(chain) | Entry::Inet(chain) | Entry::Ip(chain) => chain,
         }
     }
 }
@@ -70,10 +75,8 @@ pub struct Job<'a> {
     /// Base chains of the hook, in order of their priorities: all, or those at the beginning that
     /// can be offloaded.
     pub entries: &'a [Entry],
-    /// The device.
-    pub device: &'a Device,
     /// Where the program runs.
-    pub place: AttachPoint,
+    pub place: Place<'a>,
     /// What follows for packets that are accepted.
     pub next: &'a Next,
 }
@@ -130,7 +133,7 @@ const MOST_MAPS: usize = 64;
 pub struct Compiled {
     /// The program.
     pub code: Code,
-    place: AttachPoint,
+    kind: ProgramKind,
     counters: Counters,
 }
 
@@ -138,7 +141,7 @@ impl Compiled {
     /// Whether the program of `other` can stay in place: its code is equal, and its counters are
     /// these.
     pub fn is_same(&self, other: &Compiled) -> bool {
-        self.place == other.place
+        self.kind == other.kind
             && self.code.is_same(&other.code)
             && self.counters.are_same(&other.counters)
     }
@@ -148,11 +151,11 @@ impl Compiled {
     /// # Errors
     /// See [`Program::load`]. A program that is too complex for the verifier is `E2BIG`.
     pub fn load(&self, name: &str) -> Result<(Program, Counters), LoadError> {
-        Ok((Program::load(self.place, name, &self.code)?, self.counters.clone()))
+        Ok((Program::load(self.kind, name, &self.code)?, self.counters.clone()))
     }
 }
 
-/// Makes the program of a device's chains.
+/// Makes the program of the chains of a place.
 ///
 /// # Errors
 /// The first rule that has no translation, or what is wrong with all of them.
@@ -170,7 +173,7 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
     if code.used_maps().len() > MOST_MAPS {
         return Err(NotOffloadable::all(format!("the rules need more than {MOST_MAPS} BPF maps")));
     }
-    Ok(Compiled { code, place: job.place, counters })
+    Ok(Compiled { code, kind: job.place.kind(), counters })
 }
 
 /// A program in the making.

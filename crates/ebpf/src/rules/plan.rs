@@ -14,8 +14,9 @@ use penstock_sets::Set;
 
 use super::counters::{Counters, MOST};
 use super::frame::{Base, Field, Slots};
-use super::{Entry, Job, NotOffloadable, StateRef};
-use penstock_bpf::AttachPoint;
+use super::meta::{self, Source};
+use super::{Entry, Job, NotOffloadable, Place, StateRef};
+use penstock_bpf::ProgramKind;
 
 /// Where a tag stands in a link header.
 const TAG_AT: u16 = 12;
@@ -35,6 +36,13 @@ impl Plan {
         let mut survey =
             Survey { job, slots: Slots::default(), states: Vec::new(), depths: HashMap::new() };
         let all = |reason: &str| NotOffloadable::all(reason);
+        let at_hook = matches!(job.place, Place::Netfilter(_));
+        if job.entries.iter().any(|entry| matches!(entry, Entry::Ip(_)) != at_hook) {
+            return Err(all("a chain of another kind of hook"));
+        }
+        if at_hook {
+            return Err(all("netfilter hooks have no BPF code yet"));
+        }
         let mut transport = false;
         for entry in job.entries {
             let inet = matches!(entry, Entry::Inet(_));
@@ -115,7 +123,7 @@ impl Survey<'_> {
         }
         let base = Base::of(base, len, offset).ok_or("loads from inside a tunnel")?;
         if base == Base::Link
-            && self.job.place == AttachPoint::Tcx
+            && self.job.place.kind() == ProgramKind::SchedCls
             && offset + u16::from(len) > TAG_AT
         {
             return Err(
@@ -141,11 +149,17 @@ impl Survey<'_> {
 
     /// Notes what the code of an operation needs. The error is why there is none.
     fn op(&mut self, op: &Op, info: &Info, inet: bool) -> Result<(), String> {
+        if let Op::MetaSet { key, .. } = op {
+            return match meta::settable(self.job.place, *key) {
+                Some(_) => Ok(()),
+                None => Err(self.job.place.no_code(format_args!("meta {key} set"))),
+            };
+        }
         if let Some(what) = info.not_offloaded {
-            return Err(format!("`{what}` has no XDP code"));
+            return Err(self.job.place.no_code(what));
         }
         if cfg!(target_endian = "big") && matches!(op, Op::Jhash { .. }) {
-            return Err("`jhash` has no XDP code on a big-endian machine".into());
+            return Err("`jhash` has no BPF code on a big-endian machine".into());
         }
         if let Some(set) = op.fixed_set() {
             self.elements(set)?;
@@ -160,7 +174,7 @@ impl Survey<'_> {
             self.meta(*key, inet)?;
         }
         if let Op::Lookup { set, load, .. } = op {
-            lookup(set, *load)?;
+            lookup(set, *load, self.job.place)?;
         }
         if let Op::ObjectMap { set, .. } = op {
             self.objects(set)?;
@@ -169,57 +183,17 @@ impl Survey<'_> {
     }
 
     fn meta(&mut self, key: MetaKey, inet: bool) -> Result<(), String> {
-        let field = match key {
-            MetaKey::L4Proto => Field::L4Proto,
-            MetaKey::Protocol => Field::Protocol,
-            MetaKey::Len => Field::Length,
-            MetaKey::PktType => Field::PacketType,
-            MetaKey::NfProto if inet => Field::NfProto,
-            // In front of everything that sets them.
-            MetaKey::Mark if self.job.place == AttachPoint::Tcx => Field::Mark,
-            MetaKey::Priority if self.job.place == AttachPoint::Tcx => Field::Priority,
-            MetaKey::Mark
-            | MetaKey::Priority
-            | MetaKey::NfProto
-            | MetaKey::Iif
-            | MetaKey::Oif
-            | MetaKey::IifName
-            | MetaKey::OifName
-            | MetaKey::IifType
-            | MetaKey::OifType
-            | MetaKey::IifGroup
-            | MetaKey::OifGroup
-            | MetaKey::IifKind
-            | MetaKey::OifKind
-            | MetaKey::SkUid
-            | MetaKey::SkGid
-            | MetaKey::Cgroup
-            | MetaKey::RtClassid
-            | MetaKey::Prandom => return Ok(()),
-            MetaKey::NfTrace
-            | MetaKey::SecMark
-            | MetaKey::Cpu
-            | MetaKey::SecPath
-            | MetaKey::BriIifName
-            | MetaKey::BriOifName
-            | MetaKey::BriIifPvid
-            | MetaKey::BriIifVproto
-            | MetaKey::BriIifHwAddr
-            | MetaKey::BriBroute
-            | MetaKey::TimeNs
-            | MetaKey::TimeDay
-            | MetaKey::TimeHour
-            | MetaKey::Sdif
-            | MetaKey::SdifName => return Err(format!("`meta {key}` has no XDP code")),
-        };
-        Ok(self.slots.add(field)?)
+        match meta::source(self.job.place, key, inet)? {
+            Source::Field(field) => Ok(self.slots.add(field)?),
+            Source::Constant(_) | Source::Absent | Source::Random | Source::Processor => Ok(()),
+        }
     }
 
     fn objects(&mut self, set: &Set<LinkedValue>) -> Result<(), String> {
         for element in set.iter_unordered() {
             match &element.value.data {
                 LinkedData::Object(Stateful::Counter(state)) => self.state(state)?,
-                _ => return Err("objects in maps have XDP code only if they are counters".into()),
+                _ => return Err("objects in maps have BPF code only if they are counters".into()),
             }
         }
         Ok(())
@@ -244,11 +218,11 @@ impl Survey<'_> {
 }
 
 /// Whether a set holds what lookups load of it. The error is why there is no code.
-fn lookup(set: &Set<LinkedValue>, load: Load) -> Result<(), String> {
+fn lookup(set: &Set<LinkedValue>, load: Load, place: Place<'_>) -> Result<(), String> {
     for element in set.iter_unordered() {
         match (load, &element.value.data) {
             (Load::Verdict, LinkedData::Verdict(LinkedVerdict::Queue { .. })) => {
-                return Err("`queue` has no XDP code".into());
+                return Err(place.no_code("queue"));
             }
             (Load::Nothing, _)
             | (Load::Verdict, LinkedData::Verdict(_))

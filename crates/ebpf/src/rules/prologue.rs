@@ -4,9 +4,9 @@
 
 use penstock_wire::{ethernet, protocol, vlan};
 
-use super::Compiler;
 use super::frame::*;
-use penstock_bpf::AttachPoint;
+use super::{Compiler, Place};
+use penstock_bpf::ProgramKind;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
 /// `struct xdp_md`.
@@ -16,9 +16,9 @@ const DATA_END: i16 = 4;
 /// `struct __sk_buff`.
 const SKB_LEN: i16 = 0;
 const SKB_TYPE: i16 = 4;
-const SKB_MARK: i16 = 8;
+pub(super) const SKB_MARK: i16 = 8;
 const SKB_PROTOCOL: i16 = 16;
-const SKB_PRIORITY: i16 = 32;
+pub(super) const SKB_PRIORITY: i16 = 32;
 
 /// Upper bound of directly accessible bytes, for the verifier.
 const FURTHEST: i32 = 0x3fff;
@@ -64,8 +64,8 @@ impl Compiler<'_> {
     /// that it gives.
     fn reach(&mut self, at: u16, len: u8, missing: Label) -> i16 {
         let asm = &mut self.asm;
-        match self.job.place {
-            AttachPoint::Xdp => {
+        match self.job.place.kind() {
+            ProgramKind::Xdp => {
                 asm.load(Width::W, R2, CONTEXT, DATA);
                 asm.load(Width::W, R3, CONTEXT, DATA_END);
                 asm.alu(Alu::Add, R2, COUNTERS);
@@ -74,7 +74,7 @@ impl Compiler<'_> {
                 asm.jump_if(Cond::Gt, R1, R3, missing);
                 at as i16
             }
-            AttachPoint::Tcx => {
+            ProgramKind::SchedCls | ProgramKind::Netfilter => {
                 asm.mov(R1, CONTEXT);
                 asm.mov(R2, COUNTERS);
                 asm.alu(Alu::Add, R2, i32::from(at));
@@ -95,8 +95,8 @@ impl Compiler<'_> {
     /// Ethertype and where the network header is.
     fn link(&mut self) {
         let known = self.asm.label();
-        match self.job.place {
-            AttachPoint::Xdp => {
+        match self.job.place.kind() {
+            ProgramKind::Xdp => {
                 if self.plan.length {
                     self.asm.mov(R1, CONTEXT);
                     self.asm.call(Helper::XdpBuffLen);
@@ -126,7 +126,7 @@ impl Compiler<'_> {
                 self.asm.bind(llc);
                 self.asm.mov(R4, i32::from(ethernet::LLC_802_2));
             }
-            AttachPoint::Tcx => {
+            ProgramKind::SchedCls | ProgramKind::Netfilter => {
                 self.asm.load(Width::W, LENGTH, CONTEXT, SKB_LEN);
                 self.asm.load(Width::W, R4, CONTEXT, SKB_PROTOCOL);
                 self.asm.swap(R4, 16);
@@ -136,7 +136,9 @@ impl Compiler<'_> {
         self.asm.bind(known);
         self.asm.store(Width::D, R10, ETHERTYPE, R4);
         self.asm.store(Width::D, R10, NETWORK, COUNTERS);
-        if self.plan.length || self.job.place == AttachPoint::Tcx {
+        // At egress the kernel counts the link header, too.
+        let counted = matches!(self.job.place, Place::TcxEgress(_));
+        if (self.plan.length || self.job.place.kind() != ProgramKind::Xdp) && !counted {
             self.asm.alu(Alu::Sub, LENGTH, COUNTERS);
         }
     }
@@ -144,13 +146,15 @@ impl Compiler<'_> {
     /// Goes to `end` unless the packet has R5 bytes from the network header on, which
     /// [`Compiler::reach`] has just made R2 point to, less `at`.
     fn require_length(&mut self, at: i16, end: Label) {
-        match self.job.place {
-            AttachPoint::Xdp => {
+        match self.job.place.kind() {
+            ProgramKind::Xdp => {
                 self.asm.alu(Alu::Add, R2, i32::from(at));
                 self.asm.alu(Alu::Add, R2, R5);
                 self.asm.jump_if(Cond::Gt, R2, R3, end);
             }
-            AttachPoint::Tcx => self.asm.jump_if(Cond::Gt, R5, LENGTH, end),
+            ProgramKind::SchedCls | ProgramKind::Netfilter => {
+                self.asm.jump_if(Cond::Gt, R5, LENGTH, end)
+            }
         }
     }
 
@@ -228,7 +232,7 @@ impl Compiler<'_> {
         let covers =
             |(offset, len, _): &(u16, u8, Slot)| *offset <= 17 && offset + u16::from(*len) > 16;
         let fields: Vec<_> = self.plan.slots.of(Base::Link).into_iter().filter(covers).collect();
-        if fields.is_empty() || self.job.place == AttachPoint::Tcx {
+        if fields.is_empty() || self.job.place.kind() != ProgramKind::Xdp {
             return;
         }
         let usual = self.asm.label();
@@ -270,6 +274,11 @@ impl Compiler<'_> {
                     self.asm.mov(R4, 10);
                     self.asm.bind(v4);
                 }
+                Field::Index(_)
+                | Field::Name(_)
+                | Field::Type(_)
+                | Field::Group(_)
+                | Field::Kind(_) => continue,
                 Field::Mark => self.asm.load(Width::W, R4, CONTEXT, SKB_MARK),
                 Field::Priority => self.asm.load(Width::W, R4, CONTEXT, SKB_PRIORITY),
             }
@@ -280,11 +289,11 @@ impl Compiler<'_> {
     /// R4 = how the frame is addressed (`eth_type_trans()`).
     fn packet_type(&mut self) {
         let known = self.asm.label();
-        if self.job.place == AttachPoint::Tcx {
+        if self.job.place.kind() != ProgramKind::Xdp {
             self.asm.load(Width::W, R4, CONTEXT, SKB_TYPE);
             return;
         }
-        let [a, b, c, d, e, f] = self.job.device.mac.0;
+        let [a, b, c, d, e, f] = self.job.place.device().map_or([0; 6], |device| device.mac.0);
         let (other, group) = (self.asm.label(), self.asm.label());
         self.asm.mov(COUNTERS, 0);
         self.reach(0, 6, self.done);
@@ -324,7 +333,7 @@ impl Compiler<'_> {
             self.asm.store(Width::W, R10, slot.at, R4);
             self.present(slot);
         }
-        if self.job.place == AttachPoint::Xdp {
+        if self.job.place.kind() == ProgramKind::Xdp {
             self.asm.jump_if(Cond::Gt, COUNTERS, FURTHEST, end);
         }
         self.headers(Base::AnyTransport, |_| {});

@@ -10,7 +10,7 @@ use penstock_wire::protocol::{
 
 use super::Compiler;
 use super::frame::*;
-use penstock_bpf::AttachPoint;
+use penstock_bpf::ProgramKind;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
 /// Within [`WALK`]: the context; offset of the current header from the frame's start; its protocol;
@@ -65,9 +65,9 @@ impl Compiler<'_> {
     /// The function: one header. It returns 1 to end.
     pub(super) fn walk_function(&mut self) {
         let Some(function) = self.walk else { return };
-        let load = match self.job.place {
-            AttachPoint::Xdp => Helper::XdpLoadBytes,
-            AttachPoint::Tcx => Helper::SkbLoadBytes,
+        let load = match self.job.place.kind() {
+            ProgramKind::Xdp => Helper::XdpLoadBytes,
+            ProgramKind::SchedCls | ProgramKind::Netfilter => Helper::SkbLoadBytes,
         };
         let asm = &mut self.asm;
         let [at_header, extension, stop, fragment, first, authentication, step] =

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Where a program of chains runs.
+
+use std::fmt;
+
+use penstock_bpf::{NetfilterHook, ProgramKind};
+
+use super::Device;
+
+/// Where a program of chains runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// XDP of a device, for chains at its ingress hook.
+    Xdp(&'a Device),
+    /// tcx ingress of a device, for chains at its ingress hook.
+    TcxIngress(&'a Device),
+    /// tcx egress of a device, for chains at its egress hook.
+    TcxEgress(&'a Device),
+    /// A netfilter hook.
+    Netfilter(NetfilterHook),
+}
+
+impl<'a> Place<'a> {
+    /// What a program is that runs there.
+    pub fn kind(self) -> ProgramKind {
+        match self {
+            Place::Xdp(_) => ProgramKind::Xdp,
+            Place::TcxIngress(_) | Place::TcxEgress(_) => ProgramKind::SchedCls,
+            Place::Netfilter(_) => ProgramKind::Netfilter,
+        }
+    }
+
+    /// The device whose packets the program sees.
+    pub fn device(self) -> Option<&'a Device> {
+        match self {
+            Place::Xdp(device) | Place::TcxIngress(device) | Place::TcxEgress(device) => {
+                Some(device)
+            }
+            Place::Netfilter(_) => None,
+        }
+    }
+
+    /// That something has no code there, for messages.
+    pub(super) fn no_code(self, what: impl fmt::Display) -> String {
+        format!("`{what}` has no BPF code at {self}")
+    }
+}
+
+/// As messages have it: without the device, and with the hook for netfilter.
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Xdp(_) => f.write_str("XDP"),
+            Place::TcxIngress(_) => f.write_str("tcx ingress"),
+            Place::TcxEgress(_) => f.write_str("tcx egress"),
+            Place::Netfilter(hook) => write!(f, "netfilter hook {hook}"),
+        }
+    }
+}
