@@ -67,7 +67,8 @@ fn same(a: &Op, b: &Op) -> bool {
             Op::LoadInner { dst: a, len: b, offset: c },
             Op::LoadInner { dst: d, len: e, offset: f },
         ) => (a, b, c) == (d, e, f),
-        (Op::Meta { key: MetaKey::Prandom, .. }, _) => false,
+        // Another number each time; what a rule may have set between.
+        (Op::Meta { key: MetaKey::Prandom | MetaKey::Mark | MetaKey::Priority, .. }, _) => false,
         (Op::Meta { key: a, dst: b }, Op::Meta { key: c, dst: d }) => (a, b) == (c, d),
         (
             Op::CmpWord { src: a, equal: b, mask: c, data: d },
