@@ -8,6 +8,7 @@
 //! 40000000), `PENSTOCK_LIVE_SECONDS` how long rulesets are reloaded under load (default 5),
 //! `PENSTOCK_LIVE_WORKERS` how many workers the dataplane has (default 1).
 
+mod attach;
 mod begin;
 mod bursts;
 mod capture;

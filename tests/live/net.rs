@@ -308,6 +308,21 @@ impl Net {
         self.until_within(30, "the dataplane runs", |net| net.run(&net.r, "$PENSTOCK show").0);
     }
 
+    /// Attaches a ruleset to the router's kernel, and waits until it is in force.
+    pub fn attach(&mut self, args: &str) {
+        let log = std::fs::File::create(self.directory.join("log")).unwrap();
+        let line = format!("exec $PENSTOCK attach --seccomp kill {args}");
+        let mut command = self.command(&self.r, &line);
+        self.dataplane = Some(command.stdin(Stdio::null()).stderr(log).spawn().unwrap());
+        self.until_within(30, "the ruleset is attached", |net| net.run(&net.r, "$PENSTOCK show").0);
+    }
+
+    /// Takes the attached ruleset away.
+    pub fn detach(&mut self) {
+        self.ok(&self.r, "$PENSTOCK detach");
+        self.ended();
+    }
+
     /// Ends the dataplane in order.
     pub fn down(&mut self) {
         self.ok(&self.r, "$PENSTOCK down");

@@ -4,6 +4,7 @@
 
 use crate::insn::Insn;
 use crate::map::Map;
+use std::ffi::CStr;
 use std::fmt;
 use std::sync::Arc;
 
@@ -221,6 +222,21 @@ impl Code {
             && self.functions == other.functions
             && self.maps.len() == other.maps.len()
             && maps.into_iter().all(|((at, a), (other_at, b))| at == other_at && a.begins_as(b))
+    }
+
+    /// The licence that the program is under for the kernel, which keeps some functions for those
+    /// that are compatible with its own: such programs may be used under two other licences than
+    /// the rest of this project.
+    pub(crate) fn licence(&self) -> &'static CStr {
+        let restricted = |insn: &Insn| {
+            let helpers = [Helper::ProbeReadKernel, Helper::ProbeReadKernelStr];
+            insn.code == JMP | CALL
+                && match insn.regs >> 4 {
+                    0 => helpers.iter().any(|helper| *helper as i32 == insn.imm),
+                    source => source == KFUNC,
+                }
+        };
+        if self.insns.iter().any(restricted) { c"Dual BSD/GPL" } else { c"Apache-2.0" }
     }
 
     /// Number of instructions.

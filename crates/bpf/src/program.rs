@@ -363,7 +363,7 @@ fn load(
     let info = btf::functions(&code.functions);
     let btf = if code.functions.is_empty() { None } else { Some(sys::btf_load(&btf::blob())?) };
     let functions = btf.as_ref().map(|btf| (btf.as_fd(), &*info));
-    let parts = ProgParts { kind, attach, insns: &insns, name, functions };
+    let parts = ProgParts { kind, attach, insns: &insns, licence: code.licence(), name, functions };
     let error = match sys::prog_load(parts, &mut []) {
         Ok(fd) => return Ok((fd, maps)),
         Err(error) => error,

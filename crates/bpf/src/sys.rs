@@ -244,6 +244,7 @@ pub(crate) struct ProgParts<'a> {
     pub(crate) kind: u32,
     pub(crate) attach: u32,
     pub(crate) insns: &'a [Insn],
+    pub(crate) licence: &'a std::ffi::CStr,
     pub(crate) name: &'a str,
     /// Type information, and `struct bpf_func_info` of each function.
     pub(crate) functions: Option<(BorrowedFd<'a>, &'a [u8])>,
@@ -254,7 +255,7 @@ const FUNC_INFO: usize = 8;
 
 /// Loads a program; what the verifier said goes into `log` where that is not empty.
 pub(crate) fn prog_load(parts: ProgParts<'_>, log: &mut [u8]) -> io::Result<OwnedFd> {
-    let ProgParts { kind, attach, insns, name: title, functions } = parts;
+    let ProgParts { kind, attach, insns, licence, name: title, functions } = parts;
     // SAFETY: `Insn` is `#[repr(C)]` of eight bytes without padding.
     let code =
         unsafe { std::slice::from_raw_parts(insns.as_ptr().cast::<u8>(), size_of_val(insns)) };
@@ -262,7 +263,7 @@ pub(crate) fn prog_load(parts: ProgParts<'_>, log: &mut [u8]) -> io::Result<Owne
         .u32(0, kind)
         .u32(4, insns.len() as u32)
         .slice(8, code)
-        .slice(16, c"Apache-2.0".to_bytes_with_nul())
+        .slice(16, licence.to_bytes_with_nul())
         .bytes(48, &name(title))
         .u32(68, attach);
     let attr = match functions {

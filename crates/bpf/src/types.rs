@@ -133,6 +133,11 @@ impl Types {
         self.find(FUNC, name)
     }
 
+    /// Number of a structure, by which programs say what an address is (`bpf_rdonly_cast()`).
+    pub fn structure(&self, name: &str) -> Option<u32> {
+        self.find(STRUCT, name)
+    }
+
     /// A field of a structure. `path` has the names of fields in fields, with points between them;
     /// structures without a name are looked into.
     pub fn field(&self, structure: &str, path: &str) -> Option<Field> {

@@ -10,12 +10,12 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    ask, bench, bpf, capture, check, completion, confirm, cover, diff, down, draw, exec, monitor,
-    net, nft, port, prove, run, show, table, test, top, trace, translate, up, web,
+    ask, attach, bench, bpf, capture, check, completion, confirm, cover, detach, diff, down, draw,
+    exec, monitor, net, nft, port, prove, run, show, table, test, top, trace, translate, up, web,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 28] = [
+pub const COMMANDS: [Command; 30] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -151,6 +151,20 @@ pub const COMMANDS: [Command; 28] = [
         sections: &down::SECTIONS,
         operands: Values::OneOf(&[]),
         main: |args| down::main(args),
+    },
+    Command {
+        name: "attach",
+        about: "run a ruleset in the kernel: chains become BPF programs at its hooks and devices",
+        sections: &attach::SECTIONS,
+        operands: Values::Any,
+        main: |args| attach::main(args),
+    },
+    Command {
+        name: "detach",
+        about: "take the attached ruleset away",
+        sections: &detach::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| detach::main(args),
     },
     Command {
         name: "bpf",

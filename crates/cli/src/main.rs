@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod ask;
+mod attach;
 mod bench;
 mod bpf;
 mod capture;
@@ -15,6 +16,7 @@ mod completion;
 mod confirm;
 mod cover;
 mod dataplane;
+mod detach;
 mod diff;
 mod down;
 mod draw;

@@ -176,6 +176,48 @@ pub enum RuleLog {
     },
 }
 
+/// Where chains at ingress of a device run in the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ingress {
+    /// In the driver if it can, cuts no super-packets for it, and XDP has all that the rules ask
+    /// for; else at tcx.
+    #[default]
+    Auto,
+    /// XDP, in the driver.
+    Xdp,
+    /// XDP, in the kernel's generic way.
+    XdpGeneric,
+    /// tcx.
+    Tcx,
+}
+
+impl Ingress {
+    /// By the words of the command line.
+    pub const NAMES: [(&str, Ingress); 4] = [
+        ("auto", Ingress::Auto),
+        ("xdp", Ingress::Xdp),
+        ("xdp-generic", Ingress::XdpGeneric),
+        ("tcx", Ingress::Tcx),
+    ];
+}
+
+/// A ruleset that runs in the kernel: `penstock attach`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttachConfig {
+    /// Devices that chains may be attached to, by name; empty for all that the ruleset names.
+    pub devices: Vec<(String, Ingress)>,
+}
+
+impl AttachConfig {
+    /// Where chains at ingress of a device run; `None` if none may.
+    pub(crate) fn ingress(&self, device: &str) -> Option<Ingress> {
+        match &*self.devices {
+            [] => Some(Ingress::Auto),
+            devices => devices.iter().find(|(name, _)| name == device).map(|(_, at)| *at),
+        }
+    }
+}
+
 /// Reads the configuration again. The error is what is to be printed.
 pub type Reread = Arc<dyn Fn() -> Result<Config, String> + Send + Sync>;
 
@@ -255,6 +297,8 @@ pub struct Config {
     /// A directory of a file system of type bpf: programs that forward flows stay on devices when
     /// the process dies.
     pub persist: Option<PathBuf>,
+    /// The ruleset runs in the kernel; there are no ports.
+    pub attach: Option<AttachConfig>,
     /// Settings of the path.
     pub settings: Settings,
     /// Sysctls that `settings` have and that count instead of the host's, by name.

@@ -17,6 +17,7 @@ use penstock_netlink::{Socket, State};
 use penstock_program::cells::WORKERS;
 use penstock_state::State as Kept;
 
+use crate::attach;
 use crate::clock;
 use crate::config::{Config, KeepState, PortConfig, PortWishes, RuleLog};
 use crate::control::{Listeners, RUNS_ALREADY, is_served, listen, remove_sockets};
@@ -96,6 +97,9 @@ pub fn run(config: Config) -> Result<(), String> {
     let lock = NamespaceLock::wait()?;
     // One that has died had the address until here.
     let metrics = config.metrics.map(metrics::listen).transpose()?;
+    if config.attach.is_none() && attach::is_left() {
+        return Err("a ruleset is attached to this kernel: `penstock detach` takes it away".into());
+    }
     give_back_left(&mut socket)?;
     if let (Some(state), Some(broken)) = (&config.state, &broken) {
         state.set_aside(broken)?;
@@ -502,6 +506,9 @@ impl Daemon {
             if looked.elapsed() >= LOOK {
                 looked = Instant::now();
                 self.offload.refresh();
+                if let Some(attached) = self.rules.attached() {
+                    attached.refresh();
+                }
             }
             if self.working.iter().any(JoinHandle::is_finished) || self.following.is_finished() {
                 return Err("a part of the dataplane has ended".into());
@@ -531,6 +538,9 @@ impl Daemon {
         // Devices may have been removed and recreated since. A panicked thread has logged that.
         let taken = self.following.join().unwrap_or_else(|_| self.ports.all());
         self.offload.end();
+        if let Some(attached) = self.rules.attached() {
+            attached.end();
+        }
         // If it is killed here, the next dataplane needs this record.
         match State::read(socket) {
             Ok(state) => {
@@ -549,6 +559,7 @@ impl Daemon {
         self.working.into_iter().for_each(|thread| drop(thread.join()));
         self.guardian.dismiss();
         let devices = match taken.len() {
+            0 if self.config.attach.is_some() => "the kernel is as before",
             0 => "it had no devices",
             1 => "its device is returned",
             _ => "its devices are returned",

@@ -33,6 +33,7 @@
 //! | `requests` | what threads ask of each other |
 //! | `port_share` | what a worker has of a port |
 //! | `offload` | flows and chains that devices do themselves |
+//! | `attach` | a ruleset in the kernel, without ports |
 //! | [`probe`], `queues`, `loggers`, `packet_line`, `broadcast`, `events` | what leaves a worker for captures, programs, watchers |
 //! | `devices` | devices are taken, opened, and given back |
 //! | `namespace_lock` | one dataplane after the other in a network namespace |
@@ -43,10 +44,12 @@
 //! | `rundir` | the directory of lock, sockets and record |
 //! | `rights`, `seccomp` | what the process may do once it runs |
 //! | `channel` | messages between processes of this program |
+//! | `pins` | what outlives the process in a file system of type bpf |
 //! | `clock`, `signals`, [`console`], `lines`, `memory`, `systemd` | of the process |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod attach;
 pub mod bpf;
 mod broadcast;
 mod channel;
@@ -73,6 +76,7 @@ mod namespace_lock;
 mod offload;
 mod packet_line;
 mod packet_listeners;
+mod pins;
 mod port_share;
 mod preflight;
 pub mod probe;
@@ -97,8 +101,8 @@ mod worker;
 
 pub use clock::{now, wall_time};
 pub use config::{
-    BatchLimits, Config, Driver, KeepState, OnDeath, PortConfig, PortPattern, PortWishes,
-    QueueConfig, Reread, RuleLog, Shared,
+    AttachConfig, BatchLimits, Config, Driver, Ingress, KeepState, OnDeath, PortConfig,
+    PortPattern, PortWishes, QueueConfig, Reread, RuleLog, Shared,
 };
 pub use daemon::run;
 pub use offload::adopt_flows;

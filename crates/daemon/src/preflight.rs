@@ -15,7 +15,7 @@ use crate::config::{BatchLimits, Config};
 use crate::devices::on_death;
 use crate::evaluator::{self, Evaluator};
 use crate::now;
-use crate::offload::Pins;
+use crate::pins::Pins;
 use crate::proofs::Becoming;
 use crate::rights;
 

@@ -10,7 +10,7 @@ use crate::devices::record::{self, Record};
 use crate::devices::takeover::restore;
 use crate::log;
 use crate::namespace_lock::NamespaceLock;
-use crate::offload::remove_left;
+use crate::pins::remove_left;
 use crate::{control, rights};
 
 /// What there was to do.

@@ -13,6 +13,7 @@ use penstock_io::device::{Launcher, Tap};
 use penstock_net::Network;
 use penstock_netlink::{Changed, Monitor, Policies, Socket, State, XdpMonitor, unfollowed_devconf};
 
+use crate::attach::Attached;
 use crate::config::{Config, Driver};
 use crate::devices::on_death;
 use crate::devices::ports::{Port, WireConfig, launcher};
@@ -25,7 +26,8 @@ use crate::host_sysctls::{HostSysctls, Values};
 use crate::kernel_sync::listeners::Listeners;
 use crate::kernel_sync::{Followed, KernelSync, OpenedPort};
 use crate::lines::{self, Lines};
-use crate::offload::{Leftovers, Offload, OffloadPort, Pins, remove_left};
+use crate::offload::{Leftovers, Offload, OffloadPort};
+use crate::pins::{Pins, remove_left};
 use crate::port_share::{PortShare, shares};
 use crate::requests::inbox::Inbox;
 use crate::requests::workers::Workers;
@@ -99,9 +101,15 @@ impl Start<'_> {
         let (ports, followed) = self.open_ports(&before, launcher.as_ref())?;
         self.swap_devices(socket, &before)?;
         let (state, policies) = network(socket)?;
-        remove_left();
+        if self.config.attach.is_none() {
+            remove_left();
+        }
         let Start { config, guardian, recorder, count, ports: taken_ports, kept_links, .. } = self;
-        let pins = config.persist.as_deref().map(Pins::new).transpose()?;
+        let pins = || config.persist.as_deref().map(Pins::new).transpose();
+        let (pins, attached) = match &config.attach {
+            Some(attach) => (None, Some(Attached::new(attach, pins)?)),
+            None => (pins()?, None),
+        };
         let workers = Arc::new(Workers::new(count).map_err(failed("eventfd"))?);
         let asked = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let own = Socket::new().map_err(failed("netlink"))?;
@@ -124,6 +132,7 @@ impl Start<'_> {
             policies,
             xdp: XdpMonitor::new().ok(),
             offload: offload.clone(),
+            attached: attached.clone(),
             ports: followed,
             workers: workers.clone(),
             asks: asked.clone(),
@@ -138,6 +147,9 @@ impl Start<'_> {
         };
         let net = Arc::new(sync.network());
         offload.set_network(&net);
+        if let Some(attached) = &attached {
+            attached.set_network(&net);
+        }
         let sysctls = sync.sysctls.values();
         let parts = parts(ports, count);
         let log = lines::open(&config.rule_log)?;
@@ -161,7 +173,7 @@ impl Start<'_> {
             worker.path.start_compiler(|| seccomp::enter(Thread::Compile));
         }
         seccomp::enter(Thread::Main);
-        let rules = Arc::new(Rules::new(workers.clone(), offload.clone()));
+        let rules = Arc::new(Rules::new(workers.clone(), offload.clone(), attached));
         let (working, following) = begin(all, sync, &workers)?;
         let config = Arc::new(config);
         Ok(Started { config, workers, working, sync: asked, following, rules, offload, lines })

@@ -8,8 +8,6 @@ use penstock_net::Network;
 use penstock_program::Hook;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedBase, OffloadPart};
 
-use crate::hooks::names;
-
 impl<'a> OffloadedChain<'a> {
     /// Chains of a generation that devices are to run, in order of tables and chains.
     pub fn all(linked: &'a Linked) -> impl Iterator<Item = OffloadedChain<'a>> {
@@ -19,7 +17,7 @@ impl<'a> OffloadedChain<'a> {
 
     /// Whether a device of this name is to run it.
     pub fn is_for(&self, device: &str) -> bool {
-        self.base.base.devices.iter().any(|d| names(d, device))
+        self.base.base.names_device(device)
     }
 
     /// Name of its table.
@@ -56,7 +54,8 @@ pub fn can_run_chains(
             let reason = "it runs no programs".to_owned();
             let part = OffloadPart::Chain { chain: chain.name(), rule: None, reason };
             let (family, table) = (chain.base.family, chain.table());
-            return Err(CannotOffload { family, table, part, device: link.name.clone() });
+            let place = format!("device {}", link.name);
+            return Err(CannotOffload { family, table, part, place });
         }
     }
     Ok(())

@@ -12,6 +12,7 @@
 //! | --- | --- |
 //! | [`flow`] | established flows: maps, program |
 //! | [`rules`] | chains of devices and netfilter hooks, from their linked programs |
+//! | [`dispatch`] | gates, which exchange the programs of all places at once |
 //!
 //! Instructions, maps and loading are those of `penstock_bpf`.
 //!
@@ -48,5 +49,6 @@
 //! ```
 #![warn(clippy::indexing_slicing)]
 
+pub mod dispatch;
 pub mod flow;
 pub mod rules;

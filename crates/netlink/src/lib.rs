@@ -17,6 +17,7 @@
 //! - [`Kept`]: what devices have, written down for when they are gone;
 //! - [`closed`]: devices that no frame passes;
 //! - [`nftables`]: tables of the kernel's rules, as far as they are to be removed;
+//! - [`Tracking`]: connection tracking of the kernel, wanted;
 //! - [`upper`]: devices that stand on others, moved from one to another.
 //!
 //! Only names and numbers of the kernel's interface are known here. IPv4 addresses are in host
@@ -50,6 +51,7 @@ mod route;
 mod rule;
 mod socket;
 mod state;
+mod tracking;
 pub mod upper;
 mod vlans;
 mod xdp;
@@ -65,6 +67,7 @@ pub use other_end::can_hand_over;
 pub use packet_sockets::{PacketSocket, PacketSockets};
 pub use socket::{Answers, Socket};
 pub use state::State;
+pub use tracking::Tracking;
 pub use vlans::set_port_vlans;
 pub use xdp::{XdpMonitor, XdpSocket};
 pub use xfrm::Policies;

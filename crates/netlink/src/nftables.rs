@@ -12,10 +12,10 @@ use crate::socket::Socket;
 const HEAD: usize = 4;
 
 /// `NFNL_MSG_BATCH_BEGIN`, `NFNL_MSG_BATCH_END`
-const BEGIN: u16 = 16;
-const END: u16 = 17;
+pub(crate) const BEGIN: u16 = 16;
+pub(crate) const END: u16 = 17;
 /// `NFNL_SUBSYS_NFTABLES`
-const SUBSYSTEM: u16 = 10;
+pub(crate) const SUBSYSTEM: u16 = 10;
 const GET_TABLE: u16 = SUBSYSTEM << 8 | 1;
 const DELETE_TABLE: u16 = SUBSYSTEM << 8 | 2;
 const GET_CHAIN: u16 = SUBSYSTEM << 8 | 4;
@@ -34,7 +34,7 @@ pub struct Table {
     pub name: String,
 }
 
-fn head(family: u8, resource: u16) -> Vec<u8> {
+pub(crate) fn head(family: u8, resource: u16) -> Vec<u8> {
     let [high, low] = resource.to_be_bytes();
     vec![family, 0, high, low]
 }

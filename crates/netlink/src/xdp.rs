@@ -25,6 +25,8 @@ const XDP_FEATURES: u16 = 3;
 /// Bytes of `struct genlmsghdr`.
 const HEAD: usize = 4;
 
+/// `NETDEV_XDP_ACT_BASIC`.
+const RUNS: u64 = 1 << 0;
 /// `NETDEV_XDP_ACT_NDO_XMIT`.
 const SENDS: u64 = 1 << 2;
 
@@ -52,13 +54,26 @@ impl XdpSocket {
     /// # Errors
     /// Those of netlink.
     pub fn senders(&mut self) -> io::Result<Vec<u32>> {
+        self.able(SENDS)
+    }
+
+    /// Indexes of devices whose driver runs XDP programs.
+    ///
+    /// # Errors
+    /// Those of netlink.
+    pub fn runners(&mut self) -> io::Result<Vec<u32>> {
+        self.able(RUNS)
+    }
+
+    /// Indexes of devices that have a feature.
+    fn able(&mut self, feature: u64) -> io::Result<Vec<u32>> {
         let devices = self.socket.dump(self.family, &[GET_DEVICE, 1, 0, 0])?;
-        let sender = |attributes: Attributes<'_>| {
+        let able = |attributes: Attributes<'_>| {
             let features =
                 attributes.get(XDP_FEATURES)?.first_chunk().map(|b| u64::from_ne_bytes(*b))?;
-            attributes.u32(INDEX).filter(|_| features & SENDS != 0)
+            attributes.u32(INDEX).filter(|_| features & feature != 0)
         };
-        Ok(devices.iter().filter_map(|message| sender(message.attributes(HEAD))).collect())
+        Ok(devices.iter().filter_map(|message| able(message.attributes(HEAD))).collect())
     }
 }
 

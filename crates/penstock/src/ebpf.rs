@@ -67,14 +67,10 @@ impl Program {
     pub fn compile(rules: &Rules, network: &Network, device: Device) -> Result<Self, NotCompiled> {
         let link = network.inner.link(device.index());
         let link = link.ok_or_else(|| NotCompiled("there is no such device".to_owned()))?;
-        let of_device = |pattern: &str| match pattern.strip_suffix('*') {
-            Some(beginning) => link.name.starts_with(beginning),
-            None => *link.name == *pattern,
-        };
         let chains = rules.linked.bases.iter();
         let mut chains: Vec<_> = chains
             .filter(|c| c.base.hook == Hook::Ingress)
-            .filter(|c| c.base.devices.iter().any(|pattern| of_device(pattern)))
+            .filter(|c| c.base.names_device(&link.name))
             .collect();
         chains.sort_by_key(|c| (c.base.priority, Reverse(c.base.registered)));
         let entry = |family, chain| match family {

@@ -346,6 +346,7 @@ mod tests {
             elsewhere: 0,
             undelivered: 0,
             offloaded: Vec::new(),
+            attached: None,
             compile_error: None,
         };
         let generation = ruleset.generation();

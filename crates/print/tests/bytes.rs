@@ -98,6 +98,7 @@ fn small() -> Status {
         elsewhere: 0,
         undelivered: 0,
         offloaded: Vec::new(),
+        attached: None,
         compile_error: None,
     }
 }

@@ -103,7 +103,8 @@ impl LinkedFlowtable {
     }
 }
 
-/// Something with `flags offload` has a device that cannot do it.
+/// A part of the ruleset is to run at a place of the kernel that cannot do it: on a device, by
+/// `flags offload`, or at a hook, by `penstock attach`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CannotOffload {
     /// The table's family.
@@ -112,11 +113,11 @@ pub struct CannotOffload {
     pub table: Arc<str>,
     /// What in it.
     pub part: OffloadPart,
-    /// The device's name.
-    pub device: Arc<str>,
+    /// The place in words: `device wan`.
+    pub place: String,
 }
 
-/// What devices are to do.
+/// What is to run there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OffloadPart {
     /// Forward the flows of the flowtable of this name.
@@ -135,9 +136,9 @@ pub enum OffloadPart {
 
 impl fmt::Display for CannotOffload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CannotOffload { family, table, part, device } = self;
+        let CannotOffload { family, table, part, place } = self;
         let family = family.name();
-        write!(f, "{}: device {device} cannot ", Errno::Eopnotsupp.text())?;
+        write!(f, "{}: {place} cannot ", Errno::Eopnotsupp.text())?;
         match part {
             OffloadPart::Flowtable(name) => {
                 write!(f, "forward flows of flowtable {family} {table} {name}")

@@ -78,6 +78,16 @@ pub struct BaseChain {
     pub offload: bool,
 }
 
+impl BaseChain {
+    /// Whether it names a device: with the same name, or with the beginning of it and `*`.
+    pub fn names_device(&self, device: &str) -> bool {
+        self.devices.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => device.starts_with(start),
+            None => **pattern == *device,
+        })
+    }
+}
+
 /// A chain.
 #[derive(Clone, Debug)]
 pub struct Chain {

@@ -10,8 +10,8 @@ use std::time::Duration;
 use penstock_daemon::bpf::{Attach, Loaded};
 use penstock_daemon::proofs::ClaimsText;
 use penstock_daemon::{
-    BatchLimits, Config, Driver, KeepState, OnDeath, PortConfig, PortPattern, PortWishes,
-    QueueConfig, RuleLog, Shared, Violation,
+    AttachConfig, BatchLimits, Config, Driver, KeepState, OnDeath, PortConfig, PortPattern,
+    PortWishes, QueueConfig, RuleLog, Shared, Violation,
 };
 use penstock_dataplane::{Engine, Settings};
 use penstock_program::cells::WORKERS;
@@ -363,6 +363,7 @@ impl Default for Given {
             batch: Shared::new(BatchLimits::default()),
             engine: Engine::Jit,
             offload: false,
+            attach: None,
             persist: None,
             settings: Settings::default(),
             sysctls: Default::default(),
@@ -447,10 +448,20 @@ impl Given {
         Ok(())
     }
 
-    /// All of it, if it makes sense together.
+    /// A ruleset that runs in the kernel, if it makes sense together.
+    pub fn attached(mut self, attach: AttachConfig) -> Result<Config, String> {
+        self.config.attach = Some(attach);
+        // Packets meet programs of the kernel, and rules of its own where their priorities say so.
+        self.config.engine = Engine::Interpreter;
+        self.config.kernel_rules_known = true;
+        self.whole()
+    }
+
+    /// A dataplane with ports, if it makes sense together.
     pub fn config(self) -> Result<Config, String> {
-        let Given { mut config, driver, drivers, state, go_on_without, .. } = self;
-        let ports = &mut config.ports;
+        let mut given = self;
+        let (driver, drivers) = (given.driver, std::mem::take(&mut given.drivers));
+        let ports = &mut given.config.ports;
         if ports.named.is_empty() && ports.patterns.is_empty() {
             return Err("no device is given".into());
         }
@@ -466,6 +477,11 @@ impl Given {
                 .ok_or_else(|| format!("driver {device}=...: `{device}` is not among the ports"))?;
             *place = driver;
         }
+        given.whole()
+    }
+
+    fn whole(self) -> Result<Config, String> {
+        let Given { mut config, state, go_on_without, .. } = self;
         config.bpf = Loaded::load(&self.bpf)?;
         config.state = state.map(|path| KeepState { path, go_on_without });
         if config.rules_first && config.rules.is_none() {

@@ -237,7 +237,17 @@ impl Client {
 
     /// Requests the end, and waits until the devices are returned.
     pub fn down(&mut self) -> io::Result<u8> {
-        self.say(&Message::Down)?;
+        self.end(&Message::Down)
+    }
+
+    /// Requests that the attached ruleset be taken away, and waits until it is. A dataplane with
+    /// ports refuses.
+    pub fn detach(&mut self) -> io::Result<u8> {
+        self.end(&Message::Detach)
+    }
+
+    fn end(&mut self, request: &Message) -> io::Result<u8> {
+        self.say(request)?;
         loop {
             match read(&mut self.stream, LONGEST) {
                 Ok(Message::Err(text)) => err!("{text}"),

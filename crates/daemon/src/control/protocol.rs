@@ -24,6 +24,8 @@ pub enum Message {
     Show(Show),
     /// The dataplane is to end.
     Down,
+    /// The attached ruleset is to be taken away.
+    Detach,
     /// The change that waits is right.
     Confirm,
     /// The client requests a capture: the words of a [`CaptureCall`](super::CaptureCall).
@@ -136,6 +138,7 @@ impl Message {
             Message::Line(t) => (b'l', text(t)),
             Message::Show(show) => (b's', show.bytes()),
             Message::Down => (b'q', vec![]),
+            Message::Detach => (b'a', vec![]),
             Message::Confirm => (b'c', vec![]),
             Message::Capture(words) => (b'p', list(words)),
             Message::Bpf(call) => (b'B', call.bytes()),
@@ -177,6 +180,7 @@ impl Message {
             b'l' => Message::Line(text(bytes)),
             b's' => Message::Show(Show::of(&bytes).ok_or_else(wrong)?),
             b'q' => Message::Down,
+            b'a' => Message::Detach,
             b'c' => Message::Confirm,
             b'p' => Message::Capture(words(&bytes)),
             b'B' => Message::Bpf(BpfCall::of(&bytes).ok_or_else(wrong)?),

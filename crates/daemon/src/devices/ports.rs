@@ -135,9 +135,9 @@ pub struct WireConfig {
 
 /// Whether super-packets may come by a device that is not cut for XDP: from neighbours on this
 /// machine, or from the host of a virtual one.
-pub(crate) fn has_super_packets(device: &str, wire: &WireConfig) -> bool {
+pub(crate) fn has_super_packets(device: &str, is_virtual: bool) -> bool {
     let driver = std::fs::read_link(format!("/sys/class/net/{device}/device/driver"));
-    wire.is_virtual || driver.is_ok_and(|driver| driver.ends_with("virtio_net"))
+    is_virtual || driver.is_ok_and(|driver| driver.ends_with("virtio_net"))
 }
 
 /// Bytes of a frame beyond its packet: link header and two tags.

@@ -404,7 +404,8 @@ impl Child<'_> {
         let mut devices = false;
         if submission.copy != Copy::Unchecked {
             let linked = Linked::new(generation).map_err(Refusal::Link)?;
-            devices = self.call.rights == Rights::Look && wants_devices(generation, &linked);
+            let elsewhere = self.config.attach.is_some() || wants_devices(generation, &linked);
+            devices = self.call.rights == Rights::Look && elsewhere;
         }
         if submission.proofs.are_asked() {
             let becoming = becoming(self.call, generation, submission.names);

@@ -21,6 +21,7 @@ use penstock_net::{DevconfSysctls, LARGEST_INDEX, Link, Mac, Network};
 use penstock_netlink::links::{Change, change, set_port};
 use penstock_netlink::{Changed, Device, Monitor, Policies, Socket, State, XdpMonitor};
 
+use crate::attach::Attached;
 use crate::config::{Driver, OnDeath};
 use crate::devices::on_death;
 use crate::devices::ports::{Carrier, MOST, Wire, WireConfig};
@@ -133,6 +134,8 @@ pub(crate) struct KernelSync {
     pub(crate) xdp: Option<XdpMonitor>,
     pub(crate) ports: Vec<Followed>,
     pub(crate) offload: Arc<Offload>,
+    /// What the kernel runs, if the ruleset is for the kernel.
+    pub(crate) attached: Option<Arc<Attached>>,
     pub(crate) workers: Arc<Workers>,
     pub(crate) asks: Arc<Inbox<SyncRequest>>,
     pub(crate) launcher: Option<Arc<Launcher>>,
@@ -358,6 +361,9 @@ impl KernelSync {
         }
         let net = Arc::new(self.network());
         let chains = self.offload.set_network(&net);
+        if let Some(attached) = &self.attached {
+            attached.set_network(&net);
+        }
         self.workers.tell(|| Request::Network(net.clone()));
         if let Some(chains) = chains {
             let meeting = Barrier::of(self.workers.count());

@@ -119,7 +119,8 @@ impl OffloadPort {
             );
             let owner = all.iter().find(|c| c.table() == table).unwrap_or(first).base;
             let part = OffloadPart::Chain { chain, rule: place.map(|(.., handle)| handle), reason };
-            CannotOffload { family: owner.family, table, part, device: link.name.clone() }
+            let place = format!("device {}", link.name);
+            CannotOffload { family: owner.family, table, part, place }
         })?;
         let chains = all.iter().map(|c| c.base.chain).collect();
         let names =

@@ -15,7 +15,7 @@ use penstock_ebpf::flow::{Ends, FlowStatistics, FoundFlow};
 use penstock_io::device::Shut;
 use penstock_wire::protocol;
 
-use super::pins;
+use crate::pins::Pins;
 
 /// First line of a dump.
 const HEADER: &str = "penstock-conntrack 1";
@@ -39,7 +39,7 @@ pub(crate) struct Leftovers {
 impl Leftovers {
     /// What there is. Programs stay where they are.
     pub(crate) fn find() -> Leftovers {
-        let Some(found) = pins::left() else { return Leftovers::default() };
+        let Some(found) = Pins::left() else { return Leftovers::default() };
         let links = found.links().collect();
         Leftovers { links, flows: found.flows(), any: true }
     }

@@ -34,13 +34,13 @@ use penstock_wire::ethernet::Mac;
 use crate::devices::ports::{Receives, Wire, has_super_packets};
 use crate::devices::takeover::Taken;
 use crate::log;
+use crate::pins::{Pins, remove_left};
 use crate::seccomp::{self, Thread};
 pub(crate) use chains::Running;
 use chains::Wanted;
 pub(crate) use flows::Attached;
 pub(crate) use leftovers::Leftovers;
 pub use leftovers::adopt_flows;
-pub(crate) use pins::{Pins, remove_left};
 
 /// Directions of flows that devices forward at most, of each family.
 const FLOWS: u32 = 1 << 17;
@@ -87,7 +87,7 @@ impl OffloadPort {
             device: taken.device,
             mac: config.mac,
             is_virtual: config.is_virtual,
-            super_packets: has_super_packets(&taken.before, config),
+            super_packets: has_super_packets(&taken.before, config.is_virtual),
             receives,
             sends: false,
             flows: None,

@@ -27,6 +27,7 @@ use penstock_ruleset::{Blame, Error, Generation, Ruleset, Table, Transaction};
 use penstock_system::SystemNames;
 use serde::{Deserialize, Serialize};
 
+use crate::attach::Attached;
 use crate::broadcast::{Broadcast, Heard};
 use crate::offload::Offload;
 use crate::probe::{number_of, with_probes};
@@ -87,6 +88,8 @@ pub(crate) struct Rules {
     inner: Mutex<Inner>,
     workers: Arc<Workers>,
     offload: Arc<Offload>,
+    /// The kernel runs the ruleset, and not the workers.
+    attached: Option<Arc<Attached>>,
     /// Who watches changes: each as text of `nft -a monitor`.
     pub(crate) changes: Arc<ChangeWatchers>,
     /// Who watches traces.
@@ -181,16 +184,34 @@ impl ChangeWatchers {
 }
 
 impl Rules {
-    pub(crate) fn new(workers: Arc<Workers>, offload: Arc<Offload>) -> Self {
+    pub(crate) fn new(
+        workers: Arc<Workers>,
+        offload: Arc<Offload>,
+        attached: Option<Arc<Attached>>,
+    ) -> Self {
         Rules {
             commits: Mutex::default(),
             inner: Mutex::default(),
             workers,
             offload,
+            attached,
             changes: Arc::default(),
             traces: Arc::default(),
             names: OnceLock::new(),
             lookups: OnceLock::new(),
+        }
+    }
+
+    /// What the kernel runs, if it is the kernel that runs the ruleset.
+    pub(crate) fn attached(&self) -> Option<&Arc<Attached>> {
+        self.attached.as_ref()
+    }
+
+    /// States have what devices and the kernel have counted.
+    fn collect(&self) {
+        self.offload.collect();
+        if let Some(attached) = &self.attached {
+            attached.collect();
         }
     }
 
@@ -273,14 +294,14 @@ impl Rules {
     /// The ruleset with what packets have changed: [`Ruleset::save`]. What is named is set to zero
     /// after that.
     pub(crate) fn whole(&self, resets: &[Reset]) -> Vec<u8> {
-        self.offload.collect();
+        self.collect();
         let ruleset = self.lock().ruleset.clone();
         ruleset.save_and_reset(now(), resets)
     }
 
     /// [`Rules::whole`] of what is named: [`Ruleset::save_part`].
     pub(crate) fn part(&self, named: &[Reset], resets: &[Reset]) -> Vec<u8> {
-        self.offload.collect();
+        self.collect();
         let ruleset = self.lock().ruleset.clone();
         ruleset.save_part(now(), named, resets)
     }
@@ -308,7 +329,7 @@ impl Rules {
 
     /// A transaction on the ruleset as it is.
     pub(crate) fn begin(&self, at: u64) -> Submission {
-        self.offload.collect();
+        self.collect();
         let ruleset = self.lock().ruleset.clone();
         Submission::begin(ruleset, at)
     }
@@ -346,8 +367,15 @@ impl Rules {
             return Err(Refused::Overtaken);
         }
         let linked = inner.link(transaction.working()).map_err(|e| Refused::Link(e.to_string()))?;
-        self.can_offload(&linked.flowtables).map_err(Refused::Offload)?;
-        self.offload.can_run(&linked).map_err(Refused::Offload)?;
+        match &self.attached {
+            // It refuses what it cannot run when it is to.
+            Some(attached) if check => attached.can_run(&linked).map_err(Refused::Offload)?,
+            Some(_) => {}
+            None => {
+                self.can_offload(&linked.flowtables).map_err(Refused::Offload)?;
+                self.offload.can_run(&linked).map_err(Refused::Offload)?;
+            }
+        }
         if check {
             return Ok(as_before);
         }
@@ -356,7 +384,7 @@ impl Rules {
         let held = std::mem::replace(&mut inner.ruleset, ruleset);
         if let Err(e) = self.put_in_force(&mut inner, linked) {
             inner.ruleset = held;
-            return Err(Refused::Other(e));
+            return Err(e);
         }
         inner.last = Took { evaluation: evaluated - begun, commit: evaluated.elapsed() };
         let update = Update::Commit(Commit {
@@ -400,21 +428,24 @@ impl Rules {
 
     /// Gives the generation to the workers and waits until packets of all meet it. `linked` is what
     /// was linked before its commit.
-    fn put_in_force(&self, inner: &mut Inner, mut linked: Linked) -> Result<(), String> {
+    fn put_in_force(&self, inner: &mut Inner, mut linked: Linked) -> Result<(), Refused> {
         let generation = inner.ruleset.generation();
         if linked.provisional {
-            linked = inner.link(&generation).map_err(|e| e.to_string())?;
+            linked = inner.link(&generation).map_err(|e| Refused::Link(e.to_string()))?;
         }
         linked.generation = generation.id;
         let linked = Arc::new(linked);
-        let running = self.offload.prepare(&linked)?;
+        let running = match &self.attached {
+            Some(attached) => attached.prepare(&linked).map(|()| Vec::new())?,
+            None => self.offload.prepare(&linked).map_err(Refused::Other)?,
+        };
         let request = |done| Request::Rules(linked.clone(), running.clone(), done);
         if self.workers.ask(request, PATIENCE).is_none() {
             self.go_back_to(&inner.linked);
-            return Err(format!(
+            return Err(Refused::Other(format!(
                 "the dataplane does not answer: generation {} stays in force",
                 inner.linked.generation
-            ));
+            )));
         }
         self.settle(&linked);
         let gone = std::mem::replace(&mut inner.linked, linked.clone());
@@ -429,19 +460,28 @@ impl Rules {
     /// Some workers have taken up a generation, and one that did not answer will: all go back to
     /// the one before.
     fn go_back_to(&self, linked: &Arc<Linked>) {
-        let running = self.offload.prepare(linked).unwrap_or_else(|e| {
-            log(format_args!("devices run no chains: {e}"));
-            Vec::new()
-        });
+        let running = match &self.attached {
+            Some(attached) => {
+                attached.forget();
+                Vec::new()
+            }
+            None => self.offload.prepare(linked).unwrap_or_else(|e| {
+                log(format_args!("devices run no chains: {e}"));
+                Vec::new()
+            }),
+        };
         // No wait is needed: it follows the other request in each inbox.
         let (done, _) = channel();
         self.workers.tell(|| Request::Rules(linked.clone(), running.clone(), done.clone()));
         self.settle(linked);
     }
 
-    /// Devices run the chains of a generation that is in force, and workers no longer.
+    /// Devices run the chains of a generation that is in force, and workers no longer; or the kernel
+    /// runs all of them.
     fn settle(&self, linked: &Arc<Linked>) {
-        if let Some(running) = self.offload.settle(linked) {
+        if let Some(attached) = &self.attached {
+            attached.settle(linked);
+        } else if let Some(running) = self.offload.settle(linked) {
             let barrier = Barrier::of(self.workers.count());
             self.workers.tell(|| Request::Offloaded(running.clone(), barrier.clone()));
         }
@@ -477,8 +517,9 @@ impl Rules {
 
     /// Puts the generation in force once more, with other captures.
     fn again(&self, inner: &mut Inner) -> Result<(), String> {
-        let linked = inner.link(&inner.ruleset.generation()).map_err(|e| e.to_string());
+        let linked = inner.link(&inner.ruleset.generation());
         linked
+            .map_err(|e| Refused::Link(e.to_string()))
             .and_then(|linked| self.put_in_force(inner, linked))
             .map_err(|e| format!("Error: {e}\n"))
     }
@@ -539,7 +580,8 @@ impl Rules {
 
     fn restore(&self, inner: &mut Inner, waits: &Unconfirmed) {
         inner.ruleset.restore(&waits.before);
-        let linked = inner.link(&inner.ruleset.generation()).map_err(|e| e.to_string());
+        let linked = inner.link(&inner.ruleset.generation());
+        let linked = linked.map_err(|e| Refused::Link(e.to_string()));
         match linked.and_then(|linked| self.put_in_force(inner, linked)) {
             Ok(()) => log(format_args!(
                 "NOT CONFIRMED: generation {} is taken back; {} is as before it",

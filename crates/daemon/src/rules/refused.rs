@@ -2,6 +2,8 @@
 
 //! Why changes of the ruleset are refused.
 
+use std::fmt;
+
 use penstock_ruleset::link::CannotOffload;
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +16,19 @@ pub(crate) enum Refused {
     Change(usize, penstock_ruleset::Error),
     /// Packets cannot run it; a sentence.
     Link(String),
-    /// A device cannot do it.
+    /// A device or a hook cannot do it.
     Offload(CannotOffload),
     /// A sentence, for a change that is right as such.
     Other(String),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Overtaken => f.write_str("the ruleset was changed since"),
+            Refused::Change(_, e) => f.write_str(e.errno.text()),
+            Refused::Link(sentence) | Refused::Other(sentence) => f.write_str(sentence),
+            Refused::Offload(e) => e.fmt(f),
+        }
+    }
 }

@@ -29,6 +29,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use penstock_lang::session::NOT_PERMITTED;
+use penstock_print::show::Listing;
 
 use crate::config::{Config, Driver, PortConfig};
 use crate::connections::Tables;
@@ -258,6 +259,11 @@ impl Server {
         let process = (peer.process, name.trim().to_owned());
         let look = rights == Rights::Look;
         let message = client.hear(if look { HEARD } else { PATIENCE })?;
+        if self.rules.attached().is_some()
+            && let Some(instead) = kernel_has(&message)
+        {
+            return client.refuse(&format!("the ruleset is attached to the kernel: {instead}"));
+        }
         let status = match message {
             Message::Show(show) => return self.show(&client, show, rights),
             Message::Nft(args) => match self.nft(&client, args, rights, &process)? {
@@ -270,6 +276,7 @@ impl Server {
                 None => return Ok(()),
             },
             Message::Down
+            | Message::Detach
             | Message::Confirm
             | Message::Capture(_)
             | Message::Bpf(_)
@@ -321,7 +328,15 @@ impl Server {
                     1
                 }
             },
-            Message::Down => {
+            Message::Detach if self.rules.attached().is_none() => {
+                let sentence = "a dataplane runs here, which `penstock down` ends";
+                client.say(&Message::Err(format!("Error: {sentence}\n")))?;
+                1
+            }
+            Message::Down | Message::Detach => {
+                if let Some(attached) = self.rules.attached() {
+                    attached.leave_nothing();
+                }
                 log(format_args!("ended by process {} ({})", process.0, process.1));
                 (self.end)();
                 // The connection closes when all devices are returned.
@@ -331,6 +346,23 @@ impl Server {
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         client.say(&Message::Exit(status))
+    }
+}
+
+/// What to ask in place of an attached ruleset, which has no packets, connections or ports of its
+/// own.
+fn kernel_has(message: &Message) -> Option<&'static str> {
+    match message {
+        Message::Capture(_) => Some("tcpdump(8) captures there"),
+        Message::Conntrack(_) => Some("conntrack(8) has the connections of the kernel"),
+        Message::Show(show) if show.listing == Listing::Connections => {
+            Some("conntrack(8) has the connections of the kernel")
+        }
+        Message::Flows(_) => Some("it has no flowtables there"),
+        Message::Show(show) if show.listing == Listing::Flows => Some("it has no flowtables there"),
+        Message::Port(_) => Some("it has no ports; `penstock show` says where its chains run"),
+        Message::Bpf(_) => Some("bpftool(8) attaches programs there"),
+        _ => None,
     }
 }
 

@@ -90,6 +90,7 @@ impl Server {
         };
         let mut status = all.into_iter().reduce(together).ok_or(io::ErrorKind::NotFound)?;
         status.offloaded = self.offload.status();
+        status.attached = self.rules.attached().map(|attached| attached.status());
         let talkers = if form == Form::Json { self.talkers(looks)? } else { Vec::new() };
         let generation = self.rules.generation();
         let state = State {

@@ -541,6 +541,7 @@ impl Worker {
             queued: self.path.queued() as u64,
             undelivered: self.sink.undelivered,
             offloaded: Vec::new(),
+            attached: None,
             compile_error: self.path.compile_error().map(|e| e.to_string()),
         }
     }

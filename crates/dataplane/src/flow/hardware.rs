@@ -50,7 +50,7 @@ pub fn can_offload(
                 family: *family,
                 table: table.0.clone(),
                 part: OffloadPart::Flowtable(flowtable.name.clone()),
-                device: link.name.clone(),
+                place: format!("device {}", link.name),
             });
         }
     }

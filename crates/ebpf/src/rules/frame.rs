@@ -31,10 +31,12 @@ pub(super) const ETHERTYPE: i16 = -104;
 pub(super) const NETWORK: i16 = -112;
 /// State of the walk over IPv6 extension headers.
 pub(super) const WALK: i16 = -152;
-/// Bytes that a helper loads, at tcx.
+/// Bytes that a helper loads, elsewhere than at XDP.
 pub(super) const SCRATCH: i16 = -216;
+/// What the kernel reads bytes of the packet by, at netfilter hooks: 16 bytes.
+pub(super) const DYNPTR: i16 = SCRATCH - 16;
 /// Fields begin below.
-pub(super) const FIELDS: i16 = SCRATCH;
+pub(super) const FIELDS: i16 = DYNPTR;
 /// Lowest byte: 512 without the frame of the walk's function.
 const LOWEST: i16 = -480;
 
@@ -53,9 +55,9 @@ pub(super) enum Field {
     NfProto,
     /// `meta length`.
     Length,
-    /// `meta mark`, at tcx.
+    /// `meta mark`, elsewhere than at XDP.
     Mark,
-    /// `meta priority`, at tcx.
+    /// `meta priority`, elsewhere than at XDP.
     Priority,
     /// Index of a device, 0 for none.
     Index(Side),
@@ -67,6 +69,14 @@ pub(super) enum Field {
     Group(Side),
     /// Kind of a device.
     Kind(Side),
+    /// `ct state`.
+    CtState,
+    /// `ct direction`; absent without a connection.
+    CtDirection,
+    /// `ct status`; absent without a connection.
+    CtStatus,
+    /// `ct mark`; absent without a connection.
+    CtMark,
 }
 
 /// Which of the devices of a packet.
@@ -116,8 +126,15 @@ impl Field {
         match self {
             Field::Bytes { len, .. } => len,
             Field::Protocol | Field::Type(_) => 2,
-            Field::L4Proto | Field::PacketType | Field::NfProto => 1,
-            Field::Length | Field::Mark | Field::Priority | Field::Index(_) | Field::Group(_) => 4,
+            Field::L4Proto | Field::PacketType | Field::NfProto | Field::CtDirection => 1,
+            Field::Length
+            | Field::Mark
+            | Field::Priority
+            | Field::Index(_)
+            | Field::Group(_)
+            | Field::CtState
+            | Field::CtStatus
+            | Field::CtMark => 4,
             Field::Name(_) | Field::Kind(_) => 16,
         }
     }
@@ -129,7 +146,10 @@ impl Field {
             | Field::L4Proto
             | Field::Type(_)
             | Field::Group(_)
-            | Field::Kind(_) => true,
+            | Field::Kind(_)
+            | Field::CtDirection
+            | Field::CtStatus
+            | Field::CtMark => true,
             Field::Protocol
             | Field::PacketType
             | Field::NfProto
@@ -137,7 +157,8 @@ impl Field {
             | Field::Mark
             | Field::Priority
             | Field::Index(_)
-            | Field::Name(_) => false,
+            | Field::Name(_)
+            | Field::CtState => false,
         }
     }
 }
@@ -224,7 +245,11 @@ impl Slots {
             | Field::Name(_)
             | Field::Type(_)
             | Field::Group(_)
-            | Field::Kind(_) => false,
+            | Field::Kind(_)
+            | Field::CtState
+            | Field::CtDirection
+            | Field::CtStatus
+            | Field::CtMark => false,
         })
     }
 

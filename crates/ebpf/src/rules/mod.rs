@@ -20,6 +20,7 @@ mod plan;
 mod prologue;
 mod search;
 mod set;
+mod skb;
 mod walk;
 mod words;
 
@@ -35,6 +36,7 @@ use penstock_bpf::Next;
 use penstock_bpf::asm::{Asm, AsmError, Code, Label};
 use penstock_bpf::{LoadError, Program, ProgramKind};
 pub use place::Place;
+pub use skb::learn_kernel;
 
 /// A base chain of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use penstock_sets::Set;
 use super::counters::{Counters, MOST};
 use super::frame::{Base, Field, Slots};
 use super::meta::{self, Source};
-use super::{Entry, Job, NotOffloadable, Place, StateRef};
+use super::{Entry, Job, NotOffloadable, Place, StateRef, skb};
 use penstock_bpf::ProgramKind;
 
 /// Where a tag stands in a link header.
@@ -41,7 +41,7 @@ impl Plan {
             return Err(all("a chain of another kind of hook"));
         }
         if at_hook {
-            return Err(all("netfilter hooks have no BPF code yet"));
+            skb::check()?;
         }
         let mut transport = false;
         for entry in job.entries {
@@ -81,6 +81,10 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
+    fn at_hook(&self) -> bool {
+        matches!(self.job.place, Place::Netfilter(_))
+    }
+
     /// Checks a chain and all that it calls; returns the call depth.
     fn chain(&mut self, chain: ChainIndex, inet: bool) -> Result<usize, NotOffloadable> {
         match self.depths.get(&(chain, inet)) {
@@ -123,13 +127,13 @@ impl Survey<'_> {
         }
         let base = Base::of(base, len, offset).ok_or("loads from inside a tunnel")?;
         if base == Base::Link
-            && self.job.place.kind() == ProgramKind::SchedCls
+            && self.job.place.kind() != ProgramKind::Xdp
             && offset + u16::from(len) > TAG_AT
         {
-            return Err(
-                "a load after the link addresses has no tcx code, since a tag may be out of band"
-                    .into(),
-            );
+            return Err(format!(
+                "a load after the link addresses has no BPF code at {}, since a tag may be out of band",
+                self.job.place
+            ));
         }
         Ok(self.slots.add(Field::Bytes { base, offset, len })?)
     }
@@ -154,6 +158,10 @@ impl Survey<'_> {
                 Some(_) => Ok(()),
                 None => Err(self.job.place.no_code(format_args!("meta {key} set"))),
             };
+        }
+        if let Some(field) = skb::connection_field(op).filter(|_| self.at_hook()) {
+            skb::check_connections()?;
+            return Ok(self.slots.add(field)?);
         }
         if let Some(what) = info.not_offloaded {
             return Err(self.job.place.no_code(what));

@@ -6,8 +6,8 @@ use penstock_wire::{ethernet, protocol, vlan};
 
 use super::frame::*;
 use super::{Compiler, Place};
-use penstock_bpf::ProgramKind;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
+use penstock_bpf::{InetFamily, ProgramKind};
 
 /// `struct xdp_md`.
 const DATA: i16 = 0;
@@ -41,7 +41,10 @@ impl Compiler<'_> {
         }
         self.asm.mov(PRESENT, 0);
         self.link();
-        self.headers(Base::Link, |asm| asm.mov(COUNTERS, 0));
+        match self.hook() {
+            Some((_, kernel)) => self.link_header_of_skb(kernel),
+            None => self.headers(Base::Link, |asm| asm.mov(COUNTERS, 0)),
+        }
         self.length_after_tag();
         self.headers(Base::Network, |asm| asm.load(Width::D, COUNTERS, R10, NETWORK));
         self.metadata();
@@ -74,7 +77,7 @@ impl Compiler<'_> {
                 asm.jump_if(Cond::Gt, R1, R3, missing);
                 at as i16
             }
-            ProgramKind::SchedCls | ProgramKind::Netfilter => {
+            ProgramKind::SchedCls => {
                 asm.mov(R1, CONTEXT);
                 asm.mov(R2, COUNTERS);
                 asm.alu(Alu::Add, R2, i32::from(at));
@@ -87,6 +90,13 @@ impl Compiler<'_> {
                 asm.jump_if(Cond::Ne, R0, 0, missing);
                 asm.mov(R2, R10);
                 asm.alu(Alu::Add, R2, i32::from(SCRATCH));
+                from
+            }
+            ProgramKind::Netfilter => {
+                let from = i16::from(len.div_ceil(4) % 2) * 4;
+                self.read_packet(at, len, SCRATCH + from, missing);
+                self.asm.mov(R2, R10);
+                self.asm.alu(Alu::Add, R2, i32::from(SCRATCH));
                 from
             }
         }
@@ -126,11 +136,22 @@ impl Compiler<'_> {
                 self.asm.bind(llc);
                 self.asm.mov(R4, i32::from(ethernet::LLC_802_2));
             }
-            ProgramKind::SchedCls | ProgramKind::Netfilter => {
+            ProgramKind::SchedCls => {
                 self.asm.load(Width::W, LENGTH, CONTEXT, SKB_LEN);
                 self.asm.load(Width::W, R4, CONTEXT, SKB_PROTOCOL);
                 self.asm.swap(R4, 16);
                 self.asm.mov(COUNTERS, ETH_LEN);
+            }
+            ProgramKind::Netfilter => {
+                if let Some((hook, kernel)) = self.hook() {
+                    self.open_packet(kernel);
+                    let ethertype = match hook.family {
+                        InetFamily::V4 => ethernet::IPV4,
+                        InetFamily::V6 => ethernet::IPV6,
+                    };
+                    self.asm.mov(R4, i32::from(ethertype));
+                }
+                self.asm.mov(COUNTERS, 0);
             }
         }
         self.asm.bind(known);
@@ -152,9 +173,9 @@ impl Compiler<'_> {
                 self.asm.alu(Alu::Add, R2, R5);
                 self.asm.jump_if(Cond::Gt, R2, R3, end);
             }
-            ProgramKind::SchedCls | ProgramKind::Netfilter => {
-                self.asm.jump_if(Cond::Gt, R5, LENGTH, end)
-            }
+            ProgramKind::SchedCls => self.asm.jump_if(Cond::Gt, R5, LENGTH, end),
+            // IP has looked at it, and super-packets may have no length in their headers.
+            ProgramKind::Netfilter => {}
         }
     }
 
@@ -175,7 +196,7 @@ impl Compiler<'_> {
     }
 
     /// Bytes from R2 into the field's place.
-    fn copy(&mut self, from: i16, slot: Slot, len: u8) {
+    pub(super) fn copy(&mut self, from: i16, slot: Slot, len: u8) {
         let (mut from, mut to, mut left) = (from, slot.at, len);
         if len.div_ceil(4) % 2 == 1 {
             let first = left.min(4);
@@ -215,7 +236,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn present(&mut self, slot: Slot) {
+    pub(super) fn present(&mut self, slot: Slot) {
         match slot.bit {
             None => {}
             Some(bit @ 0..31) => self.asm.alu(Alu::Or, PRESENT, 1 << bit),
@@ -258,6 +279,9 @@ impl Compiler<'_> {
 
     fn metadata(&mut self) {
         for slot in self.plan.slots.iter().collect::<Vec<_>>() {
+            if self.skb_field(slot) {
+                continue;
+            }
             match slot.field {
                 Field::Bytes { .. } | Field::L4Proto => continue,
                 Field::Protocol => {
@@ -278,7 +302,11 @@ impl Compiler<'_> {
                 | Field::Name(_)
                 | Field::Type(_)
                 | Field::Group(_)
-                | Field::Kind(_) => continue,
+                | Field::Kind(_)
+                | Field::CtState
+                | Field::CtDirection
+                | Field::CtStatus
+                | Field::CtMark => continue,
                 Field::Mark => self.asm.load(Width::W, R4, CONTEXT, SKB_MARK),
                 Field::Priority => self.asm.load(Width::W, R4, CONTEXT, SKB_PRIORITY),
             }
@@ -366,7 +394,9 @@ impl Compiler<'_> {
         asm.store(Width::D, R10, FRAGMENT, R0);
         asm.load(Width::H, R5, R2, at + 2);
         asm.swap(R5, 16);
-        asm.jump_if(Cond::Lt, R5, R4, end);
+        if self.job.place.kind() != ProgramKind::Netfilter {
+            asm.jump_if(Cond::Lt, R5, R4, end);
+        }
         asm.alu(Alu::Add, COUNTERS, R4);
         self.require_length(at, end);
     }

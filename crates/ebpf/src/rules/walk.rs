@@ -39,7 +39,17 @@ impl Compiler<'_> {
         let function = *self.walk.get_or_insert_with(|| self.asm.label());
         let asm = &mut self.asm;
         let there = asm.label();
-        asm.store(Width::D, R10, WALK + AT_CONTEXT, CONTEXT);
+        match self.job.place.kind() {
+            ProgramKind::Xdp | ProgramKind::SchedCls => {
+                asm.store(Width::D, R10, WALK + AT_CONTEXT, CONTEXT);
+            }
+            // Bytes are read by this, and not by the context.
+            ProgramKind::Netfilter => {
+                asm.mov(R1, R10);
+                asm.alu(Alu::Add, R1, i32::from(DYNPTR));
+                asm.store(Width::D, R10, WALK + AT_CONTEXT, R1);
+            }
+        }
         asm.store(Width::W, R10, WALK + AT_OFFSET, COUNTERS);
         asm.store(Width::W, R10, WALK + AT_PROTOCOL, R0);
         asm.store(Width::W, R10, WALK + AT_FRAGMENT, 0);
@@ -67,7 +77,8 @@ impl Compiler<'_> {
         let Some(function) = self.walk else { return };
         let load = match self.job.place.kind() {
             ProgramKind::Xdp => Helper::XdpLoadBytes,
-            ProgramKind::SchedCls | ProgramKind::Netfilter => Helper::SkbLoadBytes,
+            ProgramKind::SchedCls => Helper::SkbLoadBytes,
+            ProgramKind::Netfilter => Helper::DynptrRead,
         };
         let asm = &mut self.asm;
         let [at_header, extension, stop, fragment, first, authentication, step] =
@@ -93,10 +104,19 @@ impl Compiler<'_> {
         asm.mov(R4, 2);
         asm.bind(v4);
         asm.store(Width::D, R10, -8, 0);
-        asm.load(Width::D, R1, R6, AT_CONTEXT);
-        asm.load(Width::W, R2, R6, AT_OFFSET);
-        asm.mov(R3, R10);
-        asm.alu(Alu::Add, R3, -8);
+        if load == Helper::DynptrRead {
+            asm.mov(R1, R10);
+            asm.alu(Alu::Add, R1, -8);
+            asm.mov(R2, R4);
+            asm.load(Width::D, R3, R6, AT_CONTEXT);
+            asm.load(Width::W, R4, R6, AT_OFFSET);
+            asm.mov(R5, 0);
+        } else {
+            asm.load(Width::D, R1, R6, AT_CONTEXT);
+            asm.load(Width::W, R2, R6, AT_OFFSET);
+            asm.mov(R3, R10);
+            asm.alu(Alu::Add, R3, -8);
+        }
         asm.call(load);
         asm.jump_if(Cond::Ne, R0, 0, stop);
         asm.bind(read);

@@ -13,7 +13,9 @@ use serde::{Serialize, Serializer};
 
 use super::About;
 use super::most;
-use super::status::{Offloaded, PortStatus, PortTraffic, Status, Talker, Took, Traffic};
+use super::status::{
+    AttachedPlace, Offloaded, PortStatus, PortTraffic, Status, Talker, Took, Traffic,
+};
 
 /// On the command line.
 pub const ABOUT: About = About { word: "", lists: "", milliseconds: None };
@@ -46,6 +48,9 @@ impl State<'_> {
 impl fmt::Display for State<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.head(f)?;
+        if let Some(places) = &self.status.attached {
+            return attached(places, f);
+        }
         writeln!(
             f,
             "\n{:<16}{:>14} {:>16}{:>14} {:>16}",
@@ -61,6 +66,18 @@ impl fmt::Display for State<'_> {
     }
 }
 
+/// Where the kernel runs the ruleset.
+fn attached(places: &[AttachedPlace], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "\n{:<36} chains", "runs in the kernel at")?;
+    for AttachedPlace { place, chains } in places {
+        writeln!(f, "{place:<36} {}", chains.join(", "))?;
+    }
+    if places.is_empty() {
+        writeln!(f, "no place: the ruleset has no base chains, or their devices are not there")?;
+    }
+    Ok(())
+}
+
 /// The parts of the text.
 impl State<'_> {
     fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,7 +88,11 @@ impl State<'_> {
             write!(f, " (evaluated in {evaluation:.3} ms, in force {commit:.3} ms later)")?;
         }
         let Status { connections, flows, .. } = self.status;
-        writeln!(f, ", {connections} connections, {flows} flows")?;
+        if self.status.attached.is_some() {
+            writeln!(f)?;
+        } else {
+            writeln!(f, ", {connections} connections, {flows} flows")?;
+        }
         if let Some((id, left)) = self.unconfirmed {
             let seconds = left.as_secs();
             writeln!(
@@ -185,6 +206,7 @@ impl Serialize for State<'_> {
         let unconfirmed = self.unconfirmed.map(Unconfirmed::of);
         object.serialize_entry("unconfirmed", &unconfirmed)?;
         object.serialize_entry("ports", &ports)?;
+        object.serialize_entry("attached", &status.attached)?;
         object.serialize_entry("workers", &status.workers)?;
         object.serialize_entry("packets", &Packets::of(counters))?;
         object.serialize_entry("account", &status.account())?;

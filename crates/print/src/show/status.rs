@@ -93,6 +93,15 @@ pub struct Offloaded {
     pub chains: Vec<String>,
 }
 
+/// A place of the kernel where chains of an attached ruleset run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AttachedPlace {
+    /// The place in words: `xdp of wan`, `hook input of ip at 0`.
+    pub place: String,
+    /// Its base chains, in the order in which packets meet them: family, table, name.
+    pub chains: Vec<String>,
+}
+
 /// A flow or connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Talker {
@@ -200,6 +209,8 @@ pub struct Status {
     pub undelivered: u64,
     /// What devices of ports do themselves.
     pub offloaded: Vec<Offloaded>,
+    /// Where the kernel runs the ruleset, if it does and not the workers.
+    pub attached: Option<Vec<AttachedPlace>>,
     /// Why there is no machine code, if there should be.
     pub compile_error: Option<String>,
 }

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A ruleset that the kernel runs: its chains are BPF programs at hooks and devices of the kernel,
+//! and this process only changes and lists them.
+//!
+//! ```text
+//! hook or device -> gate -> program of the generation in force
+//! ```
+//!
+//! A gate stands at each place where chains run. It passes packets to the program of the generation
+//! in force, whose number all gates read in one map: so a generation is in force everywhere at once.
+//!
+//! | file | is |
+//! | --- | --- |
+//! | [`wanted`] | what a generation wants where, as programs that are not loaded |
+//! | [`gate`] | what stands at a place |
+//! | [`pins`] | gates that outlive the process |
+//! | [`drivers`] | which drivers run XDP programs |
+
+mod drivers;
+mod gate;
+mod pins;
+mod wanted;
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use penstock_bpf::{LoadError, Program};
+use penstock_ebpf::dispatch::Generations;
+use penstock_ebpf::rules::{Counters, learn_kernel};
+use penstock_net::Network;
+use penstock_netlink::Tracking;
+use penstock_print::show::status::AttachedPlace;
+use penstock_ruleset::link::{CannotOffload, Linked};
+
+use crate::config::AttachConfig;
+use crate::log;
+use crate::pins::{Pins, remove_left};
+use crate::rules::Refused;
+use drivers::Drivers;
+use gate::Gate;
+pub(crate) use pins::is_left;
+use wanted::{Spot, Wanted, Wishes};
+
+/// A program in the kernel, and what it counts.
+#[derive(Debug)]
+struct Loaded {
+    program: Program,
+    counters: Mutex<Counters>,
+}
+
+impl Loaded {
+    /// The rules' counters have what it has counted.
+    fn collect(&self) {
+        // A map that is there can be read.
+        let _ = self.counters.lock().unwrap_or_else(PoisonError::into_inner).collect();
+    }
+}
+
+/// Chains of a generation at their place.
+#[derive(Debug)]
+struct Running {
+    wanted: Wanted,
+    loaded: Arc<Loaded>,
+}
+
+#[derive(Debug)]
+struct State {
+    generations: Generations,
+    gates: Vec<Gate>,
+    /// `None` until it is known.
+    net: Option<Arc<Network>>,
+    /// The generation in force, and its programs.
+    linked: Arc<Linked>,
+    running: Vec<Running>,
+    /// Programs of the next generation.
+    next: Option<Vec<Running>>,
+    /// Connection tracking of the kernel, while rules read connections.
+    tracking: Option<Tracking>,
+    /// Names by which gates outlive the process.
+    pins: Option<Pins>,
+}
+
+/// What the kernel runs.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    config: AttachConfig,
+    drivers: Drivers,
+    state: Mutex<State>,
+}
+
+impl Attached {
+    /// Nothing yet, or what an earlier process has left, whose chains run until the first
+    /// generation is in force. The error is a sentence.
+    pub(crate) fn new(
+        config: &AttachConfig,
+        pins: impl FnOnce() -> Result<Option<Pins>, String>,
+    ) -> Result<Arc<Self>, String> {
+        let wrong = |e: io::Error| format!("BPF maps: {e}");
+        let (generations, gates) = match pins::adopt() {
+            Some(left) => left,
+            None => (Generations::new().map_err(wrong)?, Vec::new()),
+        };
+        if !gates.is_empty() {
+            log("the attached ruleset of an earlier process runs until this one's is in force");
+        }
+        // Without it there are no programs at hooks, which is said where one is asked for.
+        let _ = learn_kernel();
+        let pins = pins()?;
+        if let Some(pins) = &pins {
+            pins.pin_generations(&generations).map_err(wrong)?;
+            gates.iter().try_for_each(|gate| pins.pin_gate(gate)).map_err(wrong)?;
+        }
+        let state = State {
+            generations,
+            gates,
+            net: None,
+            linked: Arc::default(),
+            running: Vec::new(),
+            next: None,
+            tracking: Tracking::left().ok().flatten(),
+            pins,
+        };
+        let (config, drivers) = (config.clone(), Drivers::new());
+        Ok(Arc::new(Attached { config, drivers, state: Mutex::new(state) }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wanted(&self, net: &Network, linked: &Linked) -> Result<Vec<Wanted>, CannotOffload> {
+        Wishes { config: &self.config, net, linked, drivers: &self.drivers }.all()
+    }
+
+    /// Whether the kernel can run a generation, as far as that is seen without asking it.
+    pub(crate) fn can_run(&self, linked: &Linked) -> Result<(), CannotOffload> {
+        let net = self.lock().net.clone();
+        net.map_or(Ok(()), |net| self.wanted(&net, linked).map(drop))
+    }
+
+    /// Loads a generation that is about to be in force. Packets meet the one before until
+    /// [`Attached::settle`].
+    pub(crate) fn prepare(&self, linked: &Linked) -> Result<(), Refused> {
+        let mut state = self.lock();
+        let Some(net) = state.net.clone() else { return Ok(()) };
+        let wanted = self.wanted(&net, linked).map_err(Refused::Offload)?;
+        state.track(linked).map_err(Refused::Other)?;
+        state.load(wanted).map_err(Refused::Other)
+    }
+
+    /// What was loaded last is not to be in force.
+    pub(crate) fn forget(&self) {
+        self.lock().forget();
+    }
+
+    /// What was loaded last is in force, everywhere at once.
+    pub(crate) fn settle(&self, linked: &Arc<Linked>) {
+        let mut state = self.lock();
+        state.linked = linked.clone();
+        state.settle();
+        if !tracks(linked) && state.tracking.take().is_some_and(|tracking| tracking.stays()) {
+            // It can be removed as it was made.
+            let _ = Tracking::remove();
+        }
+    }
+
+    /// States of rules have what programs have counted.
+    pub(crate) fn collect(&self) {
+        self.lock().running.iter().for_each(|running| running.loaded.collect());
+    }
+
+    /// Another network is in force: devices have come, gone or changed.
+    pub(crate) fn set_network(&self, net: &Arc<Network>) {
+        let mut state = self.lock();
+        state.net = Some(net.clone());
+        // A change that is about to be in force has been looked at with the network before.
+        let pending = state.next.is_some();
+        if pending || state.linked.bases.is_empty() {
+            return;
+        }
+        let linked = state.linked.clone();
+        let loaded = self.wanted(net, &linked).map_err(|e| e.to_string()).and_then(|wanted| {
+            if state.is_running(&wanted) {
+                return Ok(());
+            }
+            state.load(wanted)
+        });
+        match loaded {
+            Ok(()) => state.settle(),
+            Err(e) => log(format_args!("what has changed of devices is not followed: {e}")),
+        }
+    }
+
+    /// What is due from time to time.
+    pub(crate) fn refresh(&self) {}
+
+    /// The kernel is to be as before when the process ends, also where its chains were to stay.
+    pub(crate) fn leave_nothing(&self) {
+        self.lock().pins = None;
+    }
+
+    /// The process ends.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        if state.pins.is_none() {
+            remove_left();
+            let _ = Tracking::remove();
+            state.tracking = None;
+            state.gates.clear();
+            state.running.clear();
+        }
+    }
+
+    /// Where chains run.
+    pub(crate) fn status(&self) -> Vec<AttachedPlace> {
+        let of = |running: &Running| AttachedPlace {
+            place: running.wanted.place.clone(),
+            chains: running.wanted.chains.clone(),
+        };
+        self.lock().running.iter().map(of).collect()
+    }
+}
+
+/// Whether rules read connections.
+fn tracks(linked: &Linked) -> bool {
+    linked.needs.conntrack.any()
+}
+
+impl State {
+    /// Connections are tracked if rules read them. The error is a sentence.
+    fn track(&mut self, linked: &Linked) -> Result<(), String> {
+        if tracks(linked) && self.tracking.is_none() {
+            let tracking = Tracking::begin(self.pins.is_some());
+            self.tracking =
+                Some(tracking.map_err(|e| format!("the kernel does not track connections: {e}"))?);
+        }
+        Ok(())
+    }
+
+    /// Whether all that is wanted runs, and nothing else.
+    fn is_running(&self, wanted: &[Wanted]) -> bool {
+        self.running.len() == wanted.len()
+            && wanted.iter().all(|wanted| self.program_of(wanted).is_some())
+    }
+
+    /// The program that runs and does what is wanted.
+    fn program_of(&self, wanted: &Wanted) -> Option<Arc<Loaded>> {
+        let same = |running: &&Running| {
+            running.wanted.spot == wanted.spot && running.wanted.compiled.is_same(&wanted.compiled)
+        };
+        self.running.iter().find(same).map(|running| running.loaded.clone())
+    }
+
+    /// Loads what is wanted, unless it is there, and puts it where gates find it when it is in
+    /// force. The error is a sentence; nothing has changed for packets then.
+    fn load(&mut self, wanted: Vec<Wanted>) -> Result<(), String> {
+        self.forget();
+        let mut next = Vec::with_capacity(wanted.len());
+        for wanted in wanted {
+            let loaded = match self.program_of(&wanted) {
+                Some(loaded) => loaded,
+                None => {
+                    let place = &wanted.place;
+                    let loaded = wanted.compiled.load("penstock_chains");
+                    let (program, counters) =
+                        loaded.map_err(|e| format!("{place} cannot run its chains: {e}"))?;
+                    Arc::new(Loaded { program, counters: Mutex::new(counters) })
+                }
+            };
+            next.push(Running { wanted, loaded });
+        }
+        let placed = next.iter().try_for_each(|running| {
+            self.place(running).map_err(|e| format!("{}: {e}", running.wanted.place))
+        });
+        self.next = Some(next);
+        placed.inspect_err(|_| self.forget())
+    }
+
+    /// Puts a program of the next generation where its gate finds it.
+    fn place(&mut self, running: &Running) -> Result<(), LoadError> {
+        let spot = running.wanted.spot;
+        let gate = match self.gates.iter().position(|gate| gate.spot() == spot) {
+            Some(known) => self.gates.get(known),
+            None => {
+                let gate = Gate::open(spot, &self.generations)?;
+                if let Some(pins) = &self.pins {
+                    pins.pin_gate(&gate)?;
+                }
+                self.gates.push(gate);
+                self.gates.last()
+            }
+        };
+        match gate {
+            Some(gate) => Ok(gate.set_next(&self.generations, &running.loaded.program)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The next generation is not to be in force.
+    fn forget(&mut self) {
+        if self.next.take().is_some() {
+            self.clear_next();
+            self.close_unused();
+        }
+    }
+
+    /// The next generation is in force; what only the one before needs goes.
+    fn settle(&mut self) {
+        let Some(next) = self.next.take() else { return };
+        if let Err(e) = self.generations.switch() {
+            // The map is there, and so is its only entry.
+            log(format_args!("the generation cannot be put in force: {e}"));
+            return;
+        }
+        let before = std::mem::replace(&mut self.running, next);
+        // No packet is in a program of before any more.
+        self.generations.wait();
+        self.clear_next();
+        for running in &before {
+            if !self.running.iter().any(|now| Arc::ptr_eq(&now.loaded, &running.loaded)) {
+                running.loaded.collect();
+            }
+        }
+        self.close_unused();
+    }
+
+    /// No gate has a program of another generation than that in force.
+    fn clear_next(&self) {
+        for gate in &self.gates {
+            if let Err(e) = gate.clear_next(&self.generations) {
+                log(format_args!("{:?}: {e}", gate.spot()));
+            }
+        }
+    }
+
+    /// Gates are only where something runs.
+    fn close_unused(&mut self) {
+        let State { gates, running, pins, .. } = self;
+        let spots: Vec<Spot> = running.iter().map(|running| running.wanted.spot).collect();
+        gates.retain(|gate| {
+            let used = spots.contains(&gate.spot());
+            if let Some(pins) = pins.as_ref().filter(|_| !used) {
+                pins.unpin_gate(gate.spot());
+            }
+            used
+        });
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Gates that stay in the kernel when this process ends, and that the next one continues with.
+//!
+//! A gate has two names: that of its link, and that of its programs. One name more is that of the
+//! number of the generation, which all gates read.
+
+use std::io;
+
+use penstock_bpf::{InetFamily, InetHook, Link, NetfilterHook};
+use penstock_ebpf::dispatch::{self, Generations};
+
+use super::gate::Gate;
+use super::wanted::Spot;
+use crate::pins::Pins;
+
+/// Names of attached rulesets begin so.
+const ATTACHED: &str = "attached-";
+const GENERATION: &str = "attached-generation";
+const LINK: &str = "attached-link-";
+const PROGRAMS: &str = "attached-programs-";
+
+const FAMILIES: [(&str, InetFamily); 2] = [("ip", InetFamily::V4), ("ip6", InetFamily::V6)];
+const HOOKS: [(&str, InetHook); 5] = [
+    ("prerouting", InetHook::Prerouting),
+    ("input", InetHook::Input),
+    ("forward", InetHook::Forward),
+    ("output", InetHook::Output),
+    ("postrouting", InetHook::Postrouting),
+];
+
+/// The word for one of several.
+fn word<T: PartialEq>(all: &[(&'static str, T)], one: &T) -> &'static str {
+    all.iter().find(|(_, other)| other == one).map_or("", |(word, _)| word)
+}
+
+/// The place as part of a name. Names in a file system of type bpf have no dots.
+fn name(spot: Spot) -> String {
+    match spot {
+        Spot::Xdp { device, generic: false } => format!("xdp-{device}"),
+        Spot::Xdp { device, generic: true } => format!("generic-{device}"),
+        Spot::TcxIngress { device } => format!("ingress-{device}"),
+        Spot::TcxEgress { device } => format!("egress-{device}"),
+        Spot::Netfilter { hook: NetfilterHook { family, hook }, priority } => {
+            format!("{}-{}-{priority}", word(&FAMILIES, &family), word(&HOOKS, &hook))
+        }
+    }
+}
+
+/// The place that a name says.
+fn spot(name: &str) -> Option<Spot> {
+    let (first, rest) = name.split_once('-')?;
+    if let Some((_, family)) = FAMILIES.iter().find(|(word, _)| *word == first) {
+        let (hook, priority) = rest.split_once('-')?;
+        let (_, hook) = HOOKS.iter().find(|(word, _)| *word == hook)?;
+        let hook = NetfilterHook { family: *family, hook: *hook };
+        return Some(Spot::Netfilter { hook, priority: priority.parse().ok()? });
+    }
+    let device = rest.parse().ok()?;
+    Some(match first {
+        "xdp" => Spot::Xdp { device, generic: false },
+        "generic" => Spot::Xdp { device, generic: true },
+        "ingress" => Spot::TcxIngress { device },
+        "egress" => Spot::TcxEgress { device },
+        _ => return None,
+    })
+}
+
+/// Whether an earlier process of this network namespace has left gates.
+pub(crate) fn is_left() -> bool {
+    Pins::left().is_some_and(|left| left.names().iter().any(|name| name.starts_with(ATTACHED)))
+}
+
+/// Continues with what an earlier process has left: the number of the generation, and gates with
+/// programs of that generation. They have no names from here on.
+pub(super) fn adopt() -> Option<(Generations, Vec<Gate>)> {
+    let left = Pins::left()?;
+    let generations = Generations::pinned(&left.path(GENERATION)).ok()?;
+    let gate = |name: String| {
+        let place = name.strip_prefix(LINK)?;
+        let spot = spot(place)?;
+        let link = Link::pinned(&left.path(&name)).ok()?;
+        let programs = left.path(&format!("{PROGRAMS}{place}"));
+        Some(Gate::adopted(spot, dispatch::Gate::pinned(&programs).ok()?, link))
+    };
+    let names = left.names();
+    let gates = names.iter().cloned().filter_map(gate).collect();
+    names.iter().filter(|name| name.starts_with(ATTACHED)).for_each(|name| left.remove(name));
+    Some((generations, gates))
+}
+
+impl Pins {
+    /// The number of the generation outlives the process.
+    pub(super) fn pin_generations(&self, generations: &Generations) -> io::Result<()> {
+        self.remove(GENERATION);
+        generations.pin(&self.path(GENERATION))
+    }
+
+    /// A gate outlives the process.
+    pub(super) fn pin_gate(&self, gate: &Gate) -> io::Result<()> {
+        let place = name(gate.spot());
+        let [programs, link] = [PROGRAMS, LINK].map(|kind| format!("{kind}{place}"));
+        // Those of a gate that is gone with its device.
+        self.remove(&programs);
+        self.remove(&link);
+        gate.pin(&self.path(&programs), &self.path(&link))
+    }
+
+    /// A gate goes with the process.
+    pub(super) fn unpin_gate(&self, spot: Spot) {
+        let place = name(spot);
+        [LINK, PROGRAMS].iter().for_each(|kind| self.remove(&format!("{kind}{place}")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_the_place() {
+        let hook = |family, hook| NetfilterHook { family, hook };
+        for place in [
+            Spot::Xdp { device: 3, generic: false },
+            Spot::Xdp { device: 3, generic: true },
+            Spot::TcxIngress { device: 14 },
+            Spot::TcxEgress { device: 15 },
+            Spot::Netfilter { hook: hook(InetFamily::V4, InetHook::Prerouting), priority: -300 },
+            Spot::Netfilter { hook: hook(InetFamily::V6, InetHook::Output), priority: i32::MAX },
+        ] {
+            assert_eq!(spot(&name(place)), Some(place), "{}", name(place));
+        }
+        assert_eq!([spot("xdp"), spot("ip-hook-3"), spot("other-3")], [None; 3]);
+    }
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What a generation wants of the kernel: which chains run where, as programs that are not loaded
+//! yet.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+use penstock_bpf::{InetFamily, InetHook, NetfilterHook, Next};
+use penstock_dataplane::interface;
+use penstock_ebpf::rules::{Compiled, Device, Entry, Job, NotOffloadable, Place, compile};
+use penstock_net::{Link, Network};
+use penstock_program::Hook;
+use penstock_ruleset::Family;
+use penstock_ruleset::link::{CannotOffload, Linked, LinkedBase, OffloadPart};
+use penstock_ruleset::model::ChainType;
+
+use super::drivers::Drivers;
+use crate::config::{AttachConfig, Ingress};
+
+/// A place of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Spot {
+    /// XDP of a device, by index; in the kernel's generic way, or in the driver.
+    Xdp { device: u32, generic: bool },
+    /// tcx at ingress of a device.
+    TcxIngress { device: u32 },
+    /// tcx at egress of a device.
+    TcxEgress { device: u32 },
+    /// A hook of netfilter.
+    Netfilter { hook: NetfilterHook, priority: i32 },
+}
+
+/// A program for a place.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub(super) spot: Spot,
+    /// The place in words.
+    pub(super) place: String,
+    pub(super) compiled: Compiled,
+    /// Its base chains: family, table, name.
+    pub(super) chains: Vec<String>,
+}
+
+/// The base chains of a place, in the order in which packets meet them.
+struct Chains<'a> {
+    linked: &'a Linked,
+    all: Vec<&'a LinkedBase>,
+}
+
+/// Who wants something of the kernel.
+pub(super) struct Wishes<'a> {
+    pub(super) config: &'a AttachConfig,
+    pub(super) net: &'a Network,
+    pub(super) linked: &'a Linked,
+    pub(super) drivers: &'a Drivers,
+}
+
+/// Family, table and name of a chain.
+struct ChainName<'a>(&'a Linked, &'a LinkedBase);
+
+impl ChainName<'_> {
+    fn table(&self) -> std::sync::Arc<str> {
+        self.0.image.table_of(self.1.chain).map(|t| t.name.clone()).unwrap_or_default()
+    }
+
+    fn chain(&self) -> std::sync::Arc<str> {
+        self.0.image.chain(self.1.chain).map(|c| c.name.clone()).unwrap_or_default()
+    }
+
+    /// The chain cannot run at a place.
+    fn refused(&self, place: impl fmt::Display, reason: impl Into<String>) -> CannotOffload {
+        let part = OffloadPart::Chain { chain: self.chain(), rule: None, reason: reason.into() };
+        CannotOffload { family: self.1.family, table: self.table(), part, place: place.to_string() }
+    }
+}
+
+impl fmt::Display for ChainName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.1.family.name(), self.table(), self.chain())
+    }
+}
+
+impl<'a> Wishes<'a> {
+    /// What the generation wants, in order of places. The error is the first part of it that cannot
+    /// run where it is to.
+    pub(super) fn all(&self) -> Result<Vec<Wanted>, CannotOffload> {
+        self.only_what_can_be_attached()?;
+        let mut all = Vec::new();
+        for link in self.net.links() {
+            self.ingress(link, &mut all)?;
+            self.egress(link, &mut all)?;
+        }
+        self.hooks(&mut all)?;
+        Ok(all)
+    }
+
+    /// Refuses what has no place at all.
+    fn only_what_can_be_attached(&self) -> Result<(), CannotOffload> {
+        const KERNEL: &str = "the kernel";
+        if let Some(flowtable) = self.linked.flowtables.first() {
+            return Err(CannotOffload {
+                family: flowtable.family,
+                table: flowtable.table.0.clone(),
+                part: OffloadPart::Flowtable(flowtable.flowtable.name.clone()),
+                place: KERNEL.into(),
+            });
+        }
+        for base in &self.linked.bases {
+            let name = ChainName(self.linked, base);
+            let reason = match (base.family, base.base.hook, base.base.kind) {
+                _ if base.program.is_some() => "it is a BPF object, which bpftool(8) attaches",
+                (_, _, ChainType::Nat) => "programs at its hooks translate no addresses",
+                (_, _, ChainType::Route) => "programs at its hooks do not route packets again",
+                (Family::Arp, ..) => "it has no programs at hooks of arp",
+                (Family::Bridge, ..) => "it has no programs at hooks of bridge",
+                (Family::Netdev | Family::Inet | Family::Ip | Family::Ip6, ..) => {
+                    self.only_known_devices(base)?;
+                    continue;
+                }
+            };
+            return Err(name.refused(KERNEL, reason));
+        }
+        Ok(())
+    }
+
+    /// Devices that a chain names are among those that are given.
+    fn only_known_devices(&self, base: &LinkedBase) -> Result<(), CannotOffload> {
+        let unknown = |device: &&std::sync::Arc<str>| match device.strip_suffix('*') {
+            // Which devices that are is seen when they are there.
+            Some(_) => false,
+            None => self.config.ingress(device).is_none(),
+        };
+        match base.base.devices.iter().find(unknown) {
+            Some(device) => {
+                let reason = "it is not among the devices that chains may be attached to";
+                let place = format!("device {device}");
+                Err(ChainName(self.linked, base).refused(place, reason))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The chains of a hook of a device.
+    fn chains_of(&self, hook: Hook, device: &str) -> Chains<'a> {
+        let is_for = |base: &&LinkedBase| base.base.hook == hook && base.base.names_device(device);
+        Chains::of(self.linked, self.linked.bases.iter().filter(is_for).collect())
+    }
+
+    fn ingress(&self, link: &Link, to: &mut Vec<Wanted>) -> Result<(), CannotOffload> {
+        let chains = self.chains_of(Hook::Ingress, &link.name);
+        let Some(place) = self.config.ingress(&link.name).filter(|_| !chains.all.is_empty()) else {
+            return Ok(());
+        };
+        let device = device(link);
+        let xdp = |generic| {
+            let spot = Spot::Xdp { device: link.index, generic };
+            chains.wanted(spot, Place::Xdp(&device), format!("xdp of {}", link.name))
+        };
+        let tcx = || {
+            let spot = Spot::TcxIngress { device: link.index };
+            let place = format!("tcx ingress of {}", link.name);
+            chains.wanted(spot, Place::TcxIngress(&device), place)
+        };
+        // `flags offload` is the driver's.
+        let for_driver = chains.all.iter().any(|base| base.base.offload);
+        to.push(match place {
+            Ingress::Auto if for_driver => xdp(false)?,
+            Ingress::Auto if self.drivers.run_xdp(link) => xdp(false).or_else(|_| tcx())?,
+            Ingress::Auto | Ingress::Tcx => tcx()?,
+            Ingress::Xdp => xdp(false)?,
+            Ingress::XdpGeneric => xdp(true)?,
+        });
+        Ok(())
+    }
+
+    fn egress(&self, link: &Link, to: &mut Vec<Wanted>) -> Result<(), CannotOffload> {
+        let chains = self.chains_of(Hook::Egress, &link.name);
+        if chains.all.is_empty() || self.config.ingress(&link.name).is_none() {
+            return Ok(());
+        }
+        let spot = Spot::TcxEgress { device: link.index };
+        let place = format!("tcx egress of {}", link.name);
+        to.push(chains.wanted(spot, Place::TcxEgress(&device(link)), place)?);
+        Ok(())
+    }
+
+    /// Chains at hooks of netfilter: those of one family, hook and priority are one program.
+    fn hooks(&self, to: &mut Vec<Wanted>) -> Result<(), CannotOffload> {
+        for (family, own) in [(InetFamily::V4, Family::Ip), (InetFamily::V6, Family::Ip6)] {
+            let here = self.linked.bases.iter().filter_map(|base| {
+                let of_family = base.family == own || base.family == Family::Inet;
+                let hook = inet_hook(base.base.hook).filter(|_| of_family)?;
+                Some((NetfilterHook { family, hook }, base.base.priority, base))
+            });
+            let mut here: Vec<_> = here.collect();
+            here.sort_by_key(|(hook, priority, _)| (*hook, *priority));
+            for same in here.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+                let Some((hook, priority, _)) = same.first().copied() else { continue };
+                let bases = same.iter().map(|(.., base)| *base).collect();
+                let spot = Spot::Netfilter { hook, priority };
+                let place = format!("hook {hook} at priority {priority}");
+                let chains = Chains::of(self.linked, bases);
+                to.push(chains.wanted(spot, Place::Netfilter(hook), place)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The hook of IPv4 and IPv6, if it is one.
+fn inet_hook(hook: Hook) -> Option<InetHook> {
+    match hook {
+        Hook::Prerouting => Some(InetHook::Prerouting),
+        Hook::Input => Some(InetHook::Input),
+        Hook::Forward => Some(InetHook::Forward),
+        Hook::Output => Some(InetHook::Output),
+        Hook::Postrouting => Some(InetHook::Postrouting),
+        Hook::Ingress | Hook::Egress => None,
+    }
+}
+
+impl<'a> Chains<'a> {
+    /// In the order in which packets meet them.
+    fn of(linked: &'a Linked, mut all: Vec<&'a LinkedBase>) -> Self {
+        all.sort_by_key(|base| (base.base.priority, Reverse(base.base.registered)));
+        Chains { linked, all }
+    }
+
+    /// Compiles them for a place.
+    fn wanted(&self, spot: Spot, at: Place<'_>, place: String) -> Result<Wanted, CannotOffload> {
+        let entry = |base: &&LinkedBase| match (base.family, spot) {
+            (_, Spot::Netfilter { .. }) => Entry::Ip(base.chain),
+            (Family::Inet, _) => Entry::Inet(base.chain),
+            _ => Entry::Netdev(base.chain),
+        };
+        let entries: Vec<_> = self.all.iter().map(entry).collect();
+        let job =
+            Job { image: &self.linked.image, entries: &entries, place: at, next: &Next::Pass };
+        let compiled = compile(job).map_err(|refused| self.refused(refused, &place))?;
+        let chains = self.all.iter().map(|base| ChainName(self.linked, base).to_string()).collect();
+        Ok(Wanted { spot, place, compiled, chains })
+    }
+
+    /// The rule that cannot run there, or the first chain where it is not one rule.
+    fn refused(&self, refused: NotOffloadable, place: &str) -> CannotOffload {
+        let NotOffloadable { rule, reason, .. } = refused;
+        let image = &self.linked.image;
+        let place = place.to_owned();
+        match (rule.and_then(|rule| image.place(rule)), self.all.first()) {
+            (Some((family, table, chain, handle)), _) => {
+                let part = OffloadPart::Chain { chain: chain.clone(), rule: Some(handle), reason };
+                CannotOffload { family, table: table.clone(), part, place }
+            }
+            (None, Some(first)) => ChainName(self.linked, first).refused(place, reason),
+            (None, None) => {
+                let (family, table) = (Family::Netdev, Default::default());
+                let part = OffloadPart::Chain { chain: Default::default(), rule: None, reason };
+                CannotOffload { family, table, part, place }
+            }
+        }
+    }
+}
+
+/// What rules see of a device.
+fn device(link: &Link) -> Device {
+    Device { index: link.index, mac: link.mac, interface: interface(link) }
+}
