@@ -227,7 +227,7 @@ impl Code {
     /// The licence that the program is under for the kernel, which keeps some functions for those
     /// that are compatible with its own: such programs may be used under two other licences than
     /// the rest of this project.
-    pub(crate) fn licence(&self) -> &'static CStr {
+    pub(crate) fn licence(&self, reads_kernel: bool) -> &'static CStr {
         let restricted = |insn: &Insn| {
             let helpers = [Helper::ProbeReadKernel, Helper::ProbeReadKernelStr];
             insn.code == JMP | CALL
@@ -236,7 +236,11 @@ impl Code {
                     source => source == KFUNC,
                 }
         };
-        if self.insns.iter().any(restricted) { c"Dual BSD/GPL" } else { c"Apache-2.0" }
+        if reads_kernel || self.insns.iter().any(restricted) {
+            c"Dual BSD/GPL"
+        } else {
+            c"Apache-2.0"
+        }
     }
 
     /// Number of instructions.

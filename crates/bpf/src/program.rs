@@ -217,7 +217,8 @@ impl Program {
     }
 
     /// Runs a program of a netfilter hook on a frame with an Ethernet header, `repeat` times, as at
-    /// a hook whose devices are the loopback device of the current namespace.
+    /// a hook whose devices are the loopback device of the current namespace. At output the frame
+    /// begins with the network header, in newer kernels.
     ///
     /// # Errors
     /// Those of bpf(2); `EINVAL` for a frame of another family than the hook's.
@@ -363,7 +364,9 @@ fn load(
     let info = btf::functions(&code.functions);
     let btf = if code.functions.is_empty() { None } else { Some(sys::btf_load(&btf::blob())?) };
     let functions = btf.as_ref().map(|btf| (btf.as_fd(), &*info));
-    let parts = ProgParts { kind, attach, insns: &insns, licence: code.licence(), name, functions };
+    // At netfilter hooks even the context is of structures that the kernel keeps for such programs.
+    let licence = code.licence((kind, attach) == ProgramKind::Netfilter.numbers());
+    let parts = ProgParts { kind, attach, insns: &insns, licence, name, functions };
     let error = match sys::prog_load(parts, &mut []) {
         Ok(fd) => return Ok((fd, maps)),
         Err(error) => error,

@@ -69,6 +69,7 @@ fn same(a: &Op, b: &Op) -> bool {
         ) => (a, b, c) == (d, e, f),
         // Another number each time; what a rule may have set between.
         (Op::Meta { key: MetaKey::Prandom | MetaKey::Mark | MetaKey::Priority, .. }, _) => false,
+        (Op::CtState { dst: a }, Op::CtState { dst: b }) => a == b,
         (Op::Meta { key: a, dst: b }, Op::Meta { key: c, dst: d }) => (a, b) == (c, d),
         (
             Op::CmpWord { src: a, equal: b, mask: c, data: d },

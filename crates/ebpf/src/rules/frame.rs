@@ -7,6 +7,7 @@
 
 use penstock_program::expr::PayloadBase;
 
+use super::ct::CtField;
 use penstock_bpf::asm::Reg;
 
 pub(super) const CONTEXT: Reg = Reg::R6;
@@ -21,6 +22,10 @@ pub(super) const REGISTERS: i16 = -64;
 /// Two words that the verifier takes for unknown, since they do not begin at a multiple of eight:
 /// [`OPAQUE`] + 4, + 12.
 pub(super) const OPAQUE: i16 = -80;
+/// Where a program at a netfilter hook finds `struct nf_hook_state` and `struct sk_buff`, in its
+/// context (`struct bpf_nf_ctx`).
+pub(super) const NETFILTER_STATE: i16 = 0;
+pub(super) const NETFILTER_SKB: i16 = 8;
 /// Transport protocol, eight bytes.
 pub(super) const PROTOCOL: i16 = -88;
 /// Fragment offset, eight bytes.
@@ -31,12 +36,10 @@ pub(super) const ETHERTYPE: i16 = -104;
 pub(super) const NETWORK: i16 = -112;
 /// State of the walk over IPv6 extension headers.
 pub(super) const WALK: i16 = -152;
-/// Bytes that a helper loads, elsewhere than at XDP.
+/// Bytes that a helper loads, at tcx.
 pub(super) const SCRATCH: i16 = -216;
-/// What the kernel reads bytes of the packet by, at netfilter hooks: 16 bytes.
-pub(super) const DYNPTR: i16 = SCRATCH - 16;
 /// Fields begin below.
-pub(super) const FIELDS: i16 = DYNPTR;
+pub(super) const FIELDS: i16 = SCRATCH;
 /// Lowest byte: 512 without the frame of the walk's function.
 const LOWEST: i16 = -480;
 
@@ -55,9 +58,9 @@ pub(super) enum Field {
     NfProto,
     /// `meta length`.
     Length,
-    /// `meta mark`, elsewhere than at XDP.
+    /// `meta mark`, at tcx.
     Mark,
-    /// `meta priority`, elsewhere than at XDP.
+    /// `meta priority`, at tcx.
     Priority,
     /// Index of a device, 0 for none.
     Index(Side),
@@ -69,14 +72,8 @@ pub(super) enum Field {
     Group(Side),
     /// Kind of a device.
     Kind(Side),
-    /// `ct state`.
-    CtState,
-    /// `ct direction`; absent without a connection.
-    CtDirection,
-    /// `ct status`; absent without a connection.
-    CtStatus,
-    /// `ct mark`; absent without a connection.
-    CtMark,
+    /// A field of the connection.
+    Ct(CtField),
 }
 
 /// Which of the devices of a packet.
@@ -126,16 +123,10 @@ impl Field {
         match self {
             Field::Bytes { len, .. } => len,
             Field::Protocol | Field::Type(_) => 2,
-            Field::L4Proto | Field::PacketType | Field::NfProto | Field::CtDirection => 1,
-            Field::Length
-            | Field::Mark
-            | Field::Priority
-            | Field::Index(_)
-            | Field::Group(_)
-            | Field::CtState
-            | Field::CtStatus
-            | Field::CtMark => 4,
+            Field::L4Proto | Field::PacketType | Field::NfProto => 1,
+            Field::Length | Field::Mark | Field::Priority | Field::Index(_) | Field::Group(_) => 4,
             Field::Name(_) | Field::Kind(_) => 16,
+            Field::Ct(field) => field.len(),
         }
     }
 
@@ -146,10 +137,8 @@ impl Field {
             | Field::L4Proto
             | Field::Type(_)
             | Field::Group(_)
-            | Field::Kind(_)
-            | Field::CtDirection
-            | Field::CtStatus
-            | Field::CtMark => true,
+            | Field::Kind(_) => true,
+            Field::Ct(field) => field != CtField::State,
             Field::Protocol
             | Field::PacketType
             | Field::NfProto
@@ -157,8 +146,7 @@ impl Field {
             | Field::Mark
             | Field::Priority
             | Field::Index(_)
-            | Field::Name(_)
-            | Field::CtState => false,
+            | Field::Name(_) => false,
         }
     }
 }
@@ -246,10 +234,7 @@ impl Slots {
             | Field::Type(_)
             | Field::Group(_)
             | Field::Kind(_)
-            | Field::CtState
-            | Field::CtDirection
-            | Field::CtStatus
-            | Field::CtMark => false,
+            | Field::Ct(_) => false,
         })
     }
 

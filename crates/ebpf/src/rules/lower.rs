@@ -12,7 +12,7 @@ use super::counters::CELL;
 use super::frame::*;
 use super::hash::{Jhash, Scale};
 use super::words::{Word, first_bytes};
-use super::{Compiler, StateRef, skb};
+use super::{Compiler, StateRef};
 use penstock_bpf::asm::{Alu, Cond, Label, Operand, Reg, Reg::*, Width};
 
 /// Where a register word lives when it is computed.
@@ -41,6 +41,7 @@ impl Compiler<'_> {
                 self.load(PayloadBase::Inner, *dst, *len, *offset, rule)?
             }
             Op::Meta { key, dst } => self.meta(*key, *dst, rule)?,
+            Op::CtState { dst } | Op::Ct { dst, .. } => self.ct(op, *dst, rule)?,
             Op::MetaSet { key, src } => self.meta_set(*key, *src, rule)?,
             Op::CmpWord { src, equal, mask, data } => {
                 self.cmp_word(*src, *equal, *mask, *data, rule)
@@ -84,9 +85,6 @@ impl Compiler<'_> {
             Op::Lookup { .. } => self.lookup(op, rule)?,
             Op::ObjectMap { src, key_len, set } => self.object(set, *src, *key_len, rule)?,
             Op::Counter(_) | Op::Stateful(_) => self.count(op.counter().ok_or_else(refused)?)?,
-            Op::CtState { dst } | Op::Ct { dst, .. } => {
-                self.field(skb::connection_field(op).ok_or_else(refused)?, *dst, rule)?;
-            }
             // Info::not_offloaded says why.
             _ => return Err(refused()),
         }

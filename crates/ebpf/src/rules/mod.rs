@@ -11,8 +11,10 @@
 
 mod chain;
 mod counters;
+mod ct;
 mod frame;
 mod hash;
+mod kernel;
 mod lower;
 mod meta;
 mod place;
@@ -32,11 +34,11 @@ use penstock_program::image::{ChainIndex, Image, RuleIndex};
 use penstock_wire::ethernet::Mac;
 
 pub use counters::Counters;
+pub use kernel::learn_kernel;
 use penstock_bpf::Next;
 use penstock_bpf::asm::{Asm, AsmError, Code, Label};
 use penstock_bpf::{LoadError, Program, ProgramKind};
 pub use place::Place;
-pub use skb::learn_kernel;
 
 /// A base chain of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,12 +164,25 @@ impl Compiled {
 /// # Errors
 /// The first rule that has no translation, or what is wrong with all of them.
 pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
+    let kernel = match job.place {
+        Place::Netfilter(_) => Some(kernel::Kernel::running().map_err(NotOffloadable::all)?),
+        Place::Xdp(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => None,
+    };
     let plan = plan::Plan::new(&job)?;
     let counters = plan.counters();
     let mut asm = Asm::new();
     let (done, drop) = (asm.label(), asm.label());
-    let mut compiler =
-        Compiler { job, plan, asm, blocks: chain::Blocks::default(), done, drop, walk: None };
+    let mut compiler = Compiler {
+        job,
+        plan,
+        asm,
+        blocks: chain::Blocks::default(),
+        done,
+        drop,
+        kernel,
+        later_fragments: false,
+        walk: None,
+    };
     compiler.prologue();
     compiler.ends();
     compiler.chains()?;
@@ -188,6 +203,10 @@ struct Compiler<'a> {
     done: Label,
     /// Where packets go that are dropped.
     drop: Label,
+    /// The running kernel, for a netfilter hook.
+    kernel: Option<&'static kernel::Kernel>,
+    /// Whether bytes are loaded that count also in later fragments.
+    later_fragments: bool,
     /// The function that walks over extension headers, if something needs it.
     walk: Option<Label>,
 }

@@ -13,9 +13,10 @@ use penstock_program::op::{Info, Load, Op};
 use penstock_sets::Set;
 
 use super::counters::{Counters, MOST};
+use super::ct;
 use super::frame::{Base, Field, Slots};
 use super::meta::{self, Source};
-use super::{Entry, Job, NotOffloadable, Place, StateRef, skb};
+use super::{Entry, Job, NotOffloadable, Place, StateRef};
 use penstock_bpf::ProgramKind;
 
 /// Where a tag stands in a link header.
@@ -39,9 +40,6 @@ impl Plan {
         let at_hook = matches!(job.place, Place::Netfilter(_));
         if job.entries.iter().any(|entry| matches!(entry, Entry::Ip(_)) != at_hook) {
             return Err(all("a chain of another kind of hook"));
-        }
-        if at_hook {
-            skb::check()?;
         }
         let mut transport = false;
         for entry in job.entries {
@@ -81,10 +79,6 @@ struct Survey<'a> {
 }
 
 impl Survey<'_> {
-    fn at_hook(&self) -> bool {
-        matches!(self.job.place, Place::Netfilter(_))
-    }
-
     /// Checks a chain and all that it calls; returns the call depth.
     fn chain(&mut self, chain: ChainIndex, inet: bool) -> Result<usize, NotOffloadable> {
         match self.depths.get(&(chain, inet)) {
@@ -159,9 +153,11 @@ impl Survey<'_> {
                 None => Err(self.job.place.no_code(format_args!("meta {key} set"))),
             };
         }
-        if let Some(field) = skb::connection_field(op).filter(|_| self.at_hook()) {
-            skb::check_connections()?;
-            return Ok(self.slots.add(field)?);
+        if let Op::CtState { .. } | Op::Ct { .. } = op {
+            if let Some(field) = ct::field(self.job.place, op)? {
+                self.slots.add(Field::Ct(field))?;
+            }
+            return Ok(());
         }
         if let Some(what) = info.not_offloaded {
             return Err(self.job.place.no_code(what));

@@ -6,8 +6,8 @@ use penstock_wire::{ethernet, protocol, vlan};
 
 use super::frame::*;
 use super::{Compiler, Place};
+use penstock_bpf::ProgramKind;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
-use penstock_bpf::{InetFamily, ProgramKind};
 
 /// `struct xdp_md`.
 const DATA: i16 = 0;
@@ -41,12 +41,9 @@ impl Compiler<'_> {
         }
         self.asm.mov(PRESENT, 0);
         self.link();
-        match self.hook() {
-            Some((_, kernel)) => self.link_header_of_skb(kernel),
-            None => self.headers(Base::Link, |asm| asm.mov(COUNTERS, 0)),
-        }
+        self.link_fields();
         self.length_after_tag();
-        self.headers(Base::Network, |asm| asm.load(Width::D, COUNTERS, R10, NETWORK));
+        self.headers(Base::Network, |asm, _| asm.load(Width::D, COUNTERS, R10, NETWORK));
         self.metadata();
         if self.plan.transport {
             self.transport();
@@ -65,7 +62,10 @@ impl Compiler<'_> {
 
     /// Makes `len` bytes `at` bytes after the offset in [`COUNTERS`] readable from R2 at the offset
     /// that it gives.
-    fn reach(&mut self, at: u16, len: u8, missing: Label) -> i16 {
+    pub(super) fn reach(&mut self, at: u16, len: u8, missing: Label) -> i16 {
+        if let Some(kernel) = self.kernel {
+            return self.reach_skb(kernel, at, len, missing);
+        }
         let asm = &mut self.asm;
         match self.job.place.kind() {
             ProgramKind::Xdp => {
@@ -92,13 +92,15 @@ impl Compiler<'_> {
                 asm.alu(Alu::Add, R2, i32::from(SCRATCH));
                 from
             }
-            ProgramKind::Netfilter => {
-                let from = i16::from(len.div_ceil(4) % 2) * 4;
-                self.read_packet(at, len, SCRATCH + from, missing);
-                self.asm.mov(R2, R10);
-                self.asm.alu(Alu::Add, R2, i32::from(SCRATCH));
-                from
-            }
+            // By the structures of the kernel, above.
+            ProgramKind::Netfilter => 0,
+        }
+    }
+
+    fn link_fields(&mut self) {
+        match self.kernel {
+            Some(kernel) => self.skb_link_fields(kernel),
+            None => self.headers(Base::Link, |asm, _| asm.mov(COUNTERS, 0)),
         }
     }
 
@@ -142,17 +144,7 @@ impl Compiler<'_> {
                 self.asm.swap(R4, 16);
                 self.asm.mov(COUNTERS, ETH_LEN);
             }
-            ProgramKind::Netfilter => {
-                if let Some((hook, kernel)) = self.hook() {
-                    self.open_packet(kernel);
-                    let ethertype = match hook.family {
-                        InetFamily::V4 => ethernet::IPV4,
-                        InetFamily::V6 => ethernet::IPV6,
-                    };
-                    self.asm.mov(R4, i32::from(ethertype));
-                }
-                self.asm.mov(COUNTERS, 0);
-            }
+            ProgramKind::Netfilter => return self.skb_link(),
         }
         self.asm.bind(known);
         self.asm.store(Width::D, R10, ETHERTYPE, R4);
@@ -174,19 +166,23 @@ impl Compiler<'_> {
                 self.asm.jump_if(Cond::Gt, R2, R3, end);
             }
             ProgramKind::SchedCls => self.asm.jump_if(Cond::Gt, R5, LENGTH, end),
-            // IP has looked at it, and super-packets may have no length in their headers.
+            // IP has checked it before, and a super-packet may be longer than its header can say.
             ProgramKind::Netfilter => {}
         }
     }
 
     /// Fields of a header; `at` puts its offset into [`COUNTERS`].
-    fn headers(&mut self, base: Base, at: impl FnOnce(&mut penstock_bpf::asm::Asm)) {
+    pub(super) fn headers(
+        &mut self,
+        base: Base,
+        at: impl FnOnce(&mut penstock_bpf::asm::Asm, Label),
+    ) {
         let fields = self.plan.slots.of(base);
         if fields.is_empty() {
             return;
         }
-        at(&mut self.asm);
         let cut = self.asm.label();
+        at(&mut self.asm, cut);
         // Nearest end first: where one is not there, those after it are not either.
         for (offset, len, slot) in fields {
             let from = self.reach(offset, len, cut);
@@ -278,16 +274,23 @@ impl Compiler<'_> {
     }
 
     fn metadata(&mut self) {
+        if let Some(kernel) = self.kernel {
+            self.devices(kernel);
+            self.connection(kernel);
+        }
         for slot in self.plan.slots.iter().collect::<Vec<_>>() {
-            if self.skb_field(slot) {
-                continue;
-            }
             match slot.field {
                 Field::Bytes { .. } | Field::L4Proto => continue,
-                Field::Protocol => {
-                    self.asm.load(Width::D, R4, R10, ETHERTYPE);
-                    self.asm.swap(R4, 16);
-                }
+                Field::Protocol => match self.kernel {
+                    Some(kernel) => {
+                        self.asm.load(Width::D, R1, CONTEXT, NETFILTER_SKB);
+                        self.asm.load(Width::H, R4, R1, kernel.skb.protocol);
+                    }
+                    None => {
+                        self.asm.load(Width::D, R4, R10, ETHERTYPE);
+                        self.asm.swap(R4, 16);
+                    }
+                },
                 Field::Length => self.asm.mov(R4, LENGTH),
                 Field::PacketType => self.packet_type(),
                 Field::NfProto => {
@@ -303,12 +306,9 @@ impl Compiler<'_> {
                 | Field::Type(_)
                 | Field::Group(_)
                 | Field::Kind(_)
-                | Field::CtState
-                | Field::CtDirection
-                | Field::CtStatus
-                | Field::CtMark => continue,
-                Field::Mark => self.asm.load(Width::W, R4, CONTEXT, SKB_MARK),
-                Field::Priority => self.asm.load(Width::W, R4, CONTEXT, SKB_PRIORITY),
+                | Field::Ct(_) => continue,
+                Field::Mark => self.skb_word(|skb| skb.mark, SKB_MARK),
+                Field::Priority => self.skb_word(|skb| skb.priority, SKB_PRIORITY),
             }
             self.asm.store(Width::W, R10, slot.at, R4);
         }
@@ -318,8 +318,7 @@ impl Compiler<'_> {
     fn packet_type(&mut self) {
         let known = self.asm.label();
         if self.job.place.kind() != ProgramKind::Xdp {
-            self.asm.load(Width::W, R4, CONTEXT, SKB_TYPE);
-            return;
+            return self.skb_packet_type(SKB_TYPE);
         }
         let [a, b, c, d, e, f] = self.job.place.device().map_or([0; 6], |device| device.mac.0);
         let (other, group) = (self.asm.label(), self.asm.label());
@@ -364,13 +363,15 @@ impl Compiler<'_> {
         if self.job.place.kind() == ProgramKind::Xdp {
             self.asm.jump_if(Cond::Gt, COUNTERS, FURTHEST, end);
         }
-        self.headers(Base::AnyTransport, |_| {});
+        self.later_fragments = true;
+        self.headers(Base::AnyTransport, |_, _| {});
+        self.later_fragments = false;
         let whole =
             [Base::Transport, Base::Inner].iter().any(|b| !self.plan.slots.of(*b).is_empty());
         if whole {
             self.asm.load(Width::D, R4, R10, FRAGMENT);
             self.asm.jump_if(Cond::Ne, R4, 0, end);
-            self.headers(Base::Transport, |_| {});
+            self.headers(Base::Transport, |_, _| {});
             self.inner(end);
         }
         self.asm.bind(end);
@@ -394,7 +395,7 @@ impl Compiler<'_> {
         asm.store(Width::D, R10, FRAGMENT, R0);
         asm.load(Width::H, R5, R2, at + 2);
         asm.swap(R5, 16);
-        if self.job.place.kind() != ProgramKind::Netfilter {
+        if self.kernel.is_none() {
             asm.jump_if(Cond::Lt, R5, R4, end);
         }
         asm.alu(Alu::Add, COUNTERS, R4);
@@ -463,7 +464,7 @@ impl Compiler<'_> {
             self.asm.alu(Alu::Add, COUNTERS, R5);
         }
         self.asm.bind(found);
-        self.headers(Base::Inner, |_| {});
+        self.headers(Base::Inner, |_, _| {});
     }
 
     /// Lets the verifier forget which packets have which fields, so that it follows one state into

@@ -8,8 +8,8 @@ use penstock_wire::protocol::{
     AH, DEST_OPTIONS, FRAGMENT as FRAGMENT_HEADER, HOP_BY_HOP, NO_NEXT, ROUTING,
 };
 
-use super::Compiler;
 use super::frame::*;
+use super::{Compiler, Place};
 use penstock_bpf::ProgramKind;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
@@ -39,17 +39,7 @@ impl Compiler<'_> {
         let function = *self.walk.get_or_insert_with(|| self.asm.label());
         let asm = &mut self.asm;
         let there = asm.label();
-        match self.job.place.kind() {
-            ProgramKind::Xdp | ProgramKind::SchedCls => {
-                asm.store(Width::D, R10, WALK + AT_CONTEXT, CONTEXT);
-            }
-            // Bytes are read by this, and not by the context.
-            ProgramKind::Netfilter => {
-                asm.mov(R1, R10);
-                asm.alu(Alu::Add, R1, i32::from(DYNPTR));
-                asm.store(Width::D, R10, WALK + AT_CONTEXT, R1);
-            }
-        }
+        asm.store(Width::D, R10, WALK + AT_CONTEXT, CONTEXT);
         asm.store(Width::W, R10, WALK + AT_OFFSET, COUNTERS);
         asm.store(Width::W, R10, WALK + AT_PROTOCOL, R0);
         asm.store(Width::W, R10, WALK + AT_FRAGMENT, 0);
@@ -68,18 +58,19 @@ impl Compiler<'_> {
         asm.load(Width::W, R0, R10, WALK + AT_END);
         asm.jump_if(Cond::Eq, R0, 0, none);
         asm.jump_if(Cond::Eq, R0, AT_HEADER, there);
-        asm.load(Width::D, COUNTERS, R10, NETWORK);
+        // Offset 0 for the kernel, of where the data of the packet begins.
+        match self.job.place {
+            Place::Xdp(_) | Place::TcxIngress(_) => {
+                asm.load(Width::D, COUNTERS, R10, NETWORK);
+            }
+            Place::TcxEgress(_) | Place::Netfilter(_) => asm.mov(COUNTERS, 0),
+        }
         asm.bind(there);
     }
 
     /// The function: one header. It returns 1 to end.
     pub(super) fn walk_function(&mut self) {
         let Some(function) = self.walk else { return };
-        let load = match self.job.place.kind() {
-            ProgramKind::Xdp => Helper::XdpLoadBytes,
-            ProgramKind::SchedCls => Helper::SkbLoadBytes,
-            ProgramKind::Netfilter => Helper::DynptrRead,
-        };
         let asm = &mut self.asm;
         let [at_header, extension, stop, fragment, first, authentication, step] =
             [(); 7].map(|()| asm.label());
@@ -104,21 +95,8 @@ impl Compiler<'_> {
         asm.mov(R4, 2);
         asm.bind(v4);
         asm.store(Width::D, R10, -8, 0);
-        if load == Helper::DynptrRead {
-            asm.mov(R1, R10);
-            asm.alu(Alu::Add, R1, -8);
-            asm.mov(R2, R4);
-            asm.load(Width::D, R3, R6, AT_CONTEXT);
-            asm.load(Width::W, R4, R6, AT_OFFSET);
-            asm.mov(R5, 0);
-        } else {
-            asm.load(Width::D, R1, R6, AT_CONTEXT);
-            asm.load(Width::W, R2, R6, AT_OFFSET);
-            asm.mov(R3, R10);
-            asm.alu(Alu::Add, R3, -8);
-        }
-        asm.call(load);
-        asm.jump_if(Cond::Ne, R0, 0, stop);
+        self.load_extension(stop);
+        let asm = &mut self.asm;
         asm.bind(read);
         asm.load(Width::B, R8, R10, -8);
         asm.load(Width::B, R9, R10, -7);
@@ -153,5 +131,44 @@ impl Compiler<'_> {
         asm.store(Width::W, R6, AT_PROTOCOL, R8);
         asm.store(Width::W, R6, AT_END, IN_FRAGMENT);
         asm.jump(stop);
+    }
+
+    /// R4 bytes of the header into the eight that end the frame.
+    fn load_extension(&mut self, stop: Label) {
+        let helper = match self.job.place.kind() {
+            ProgramKind::Xdp => Helper::XdpLoadBytes,
+            ProgramKind::SchedCls => Helper::SkbLoadBytes,
+            ProgramKind::Netfilter => return self.load_extension_of_skb(stop),
+        };
+        let asm = &mut self.asm;
+        asm.load(Width::D, R1, R6, AT_CONTEXT);
+        asm.load(Width::W, R2, R6, AT_OFFSET);
+        asm.mov(R3, R10);
+        asm.alu(Alu::Add, R3, -8);
+        asm.call(helper);
+        asm.jump_if(Cond::Ne, R0, 0, stop);
+    }
+
+    fn load_extension_of_skb(&mut self, stop: Label) {
+        const DYNPTR: i32 = -24;
+        let Some(kernel) = self.kernel else { return };
+        let asm = &mut self.asm;
+        asm.mov(R8, R4);
+        asm.load(Width::D, R1, R6, AT_CONTEXT);
+        asm.load(Width::D, R1, R1, NETFILTER_SKB);
+        asm.mov(R2, 0);
+        asm.mov(R3, R10);
+        asm.alu(Alu::Add, R3, DYNPTR);
+        asm.call_kfunc(kernel.dynptr);
+        asm.jump_if(Cond::Ne, R0, 0, stop);
+        asm.mov(R1, R10);
+        asm.alu(Alu::Add, R1, -8);
+        asm.mov(R2, R8);
+        asm.mov(R3, R10);
+        asm.alu(Alu::Add, R3, DYNPTR);
+        asm.load(Width::W, R4, R6, AT_OFFSET);
+        asm.mov(R5, 0);
+        asm.call(Helper::DynptrRead);
+        asm.jump_if(Cond::Ne, R0, 0, stop);
     }
 }

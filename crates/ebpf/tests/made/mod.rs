@@ -251,11 +251,23 @@ impl Made {
 
     /// Leaves rules out that ask for what is after the addresses of a link header.
     pub fn without_tags(&mut self) {
-        let asks = |e: &Expr| match e {
+        self.without(|e| match e {
             Expr::Payload(p) => p.base == PayloadBase::Link && p.offset + p.len > 12,
             _ => false,
-        };
-        self.0.chains.iter_mut().for_each(|(_, rules)| rules.retain(|rule| !rule.iter().any(asks)));
+        });
+    }
+
+    /// Leaves rules out that ask for the socket.
+    #[allow(dead_code)]
+    pub fn without_sockets(&mut self) {
+        self.without(|e| matches!(e, Expr::Meta(Meta { key: MetaKey::SkUid, .. })));
+    }
+
+    fn without(&mut self, asks: impl Fn(&Expr) -> bool) {
+        self.0
+            .chains
+            .iter_mut()
+            .for_each(|(_, rules)| rules.retain(|rule| !rule.iter().any(&asks)));
     }
 }
 

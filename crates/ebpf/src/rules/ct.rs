@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `ct`: the packet's connection, as the kernel tracks it (`nft_ct_get_eval()`).
+
+use penstock_bpf::asm::{Alu, Cond, Reg::*, Width};
+use penstock_bpf::netfilter::InetFamily;
+use penstock_program::expr::{CtDir, CtKey};
+use penstock_program::op::Op;
+
+use super::chain::Rule;
+use super::frame::*;
+use super::kernel::{Conn, Kernel};
+use super::lower::refused;
+use super::{Compiler, Place};
+
+/// `NF_CT_STATE_INVALID_BIT`, `NF_CT_STATE_UNTRACKED_BIT`.
+const INVALID: i32 = 1;
+const UNTRACKED: i32 = 1 << 6;
+
+/// `IP_CT_IS_REPLY`, `IP_CT_UNTRACKED`.
+const IS_REPLY: i32 = 3;
+const IS_UNTRACKED: i32 = 7;
+
+/// `IPS_TEMPLATE`.
+const TEMPLATE: i32 = 1 << 11;
+
+/// The part of `skb->_nfct` that says what the packet is to its connection.
+const INFO: i32 = 7;
+
+/// What is read of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum CtField {
+    /// `NF_CT_STATE_*` bit of the packet, whether it has a connection or not.
+    State,
+    /// Whether the packet is a reply.
+    Direction,
+    /// `IPS_*` bits.
+    Status,
+    /// Mark.
+    Mark,
+    /// Family of its addresses.
+    L3Protocol,
+    /// Transport protocol.
+    Protocol,
+    /// An address of a direction.
+    Address { source: bool, reply: bool, v6: bool },
+    /// A port of a direction.
+    Port { source: bool, reply: bool },
+}
+
+impl CtField {
+    /// Bytes.
+    pub(super) fn len(self) -> u8 {
+        match self {
+            CtField::State | CtField::Status | CtField::Mark => 4,
+            CtField::Direction | CtField::L3Protocol | CtField::Protocol => 1,
+            CtField::Address { v6: true, .. } => 16,
+            CtField::Address { v6: false, .. } => 4,
+            CtField::Port { .. } => 2,
+        }
+    }
+}
+
+/// What an expression reads; `None` where no packet of the hook has it. The error is why there is
+/// no code.
+pub(super) fn field(place: Place<'_>, op: &Op) -> Result<Option<CtField>, String> {
+    let (key, dir) = match op {
+        Op::CtState { .. } => (CtKey::State, None),
+        Op::Ct { key, dir, .. } => (*key, *dir),
+        _ => return Err(refused()),
+    };
+    let Place::Netfilter(hook) = place else {
+        return Err(format!(
+            "{}, where connections are not tracked yet",
+            place.no_code(format_args!("ct {key}"))
+        ));
+    };
+    let conn = Kernel::running()?.conn.as_ref();
+    let Some(conn) = conn else { return Err("the running kernel tracks no connections".into()) };
+    let v6 = hook.family == InetFamily::V6;
+    let reply = dir == Some(CtDir::Reply);
+    let address = |source, of: Option<bool>| {
+        let here = of.is_none_or(|family| family == v6);
+        Ok(here.then_some(CtField::Address { source, reply, v6 }))
+    };
+    Ok(Some(match key {
+        CtKey::State => CtField::State,
+        CtKey::Direction => CtField::Direction,
+        CtKey::Status => CtField::Status,
+        CtKey::Mark if conn.mark.is_some() => CtField::Mark,
+        CtKey::L3Protocol => CtField::L3Protocol,
+        CtKey::Protocol => CtField::Protocol,
+        CtKey::Src => return address(true, None),
+        CtKey::Dst => return address(false, None),
+        CtKey::SrcIp => return address(true, Some(false)),
+        CtKey::DstIp => return address(false, Some(false)),
+        CtKey::SrcIp6 => return address(true, Some(true)),
+        CtKey::DstIp6 => return address(false, Some(true)),
+        CtKey::ProtoSrc => CtField::Port { source: true, reply },
+        CtKey::ProtoDst => CtField::Port { source: false, reply },
+        CtKey::Mark
+        | CtKey::SecMark
+        | CtKey::Expiration
+        | CtKey::Helper
+        | CtKey::Labels
+        | CtKey::Pkts
+        | CtKey::Bytes
+        | CtKey::AvgPkt
+        | CtKey::Zone
+        | CtKey::EventMask
+        | CtKey::Id => return Err(place.no_code(format_args!("ct {key}"))),
+    }))
+}
+
+impl Compiler<'_> {
+    /// `ct` as an expression.
+    pub(super) fn ct(&mut self, op: &Op, dst: u8, rule: &mut Rule) -> Result<(), String> {
+        match field(self.job.place, op)? {
+            None => self.asm.jump(rule.next),
+            Some(field) => {
+                self.field(Field::Ct(field), dst, rule)?;
+                // A register of an address has room for one of IPv6.
+                if let (CtField::Address { v6: false, .. }, Op::Ct { key, .. }) = (field, op)
+                    && matches!(key, CtKey::Src | CtKey::Dst)
+                {
+                    rule.words.set_constant(dst + 1, &[0; 12]);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the fields of the connection.
+    pub(super) fn connection(&mut self, kernel: &Kernel) {
+        let fields: Vec<_> = (self.plan.slots.iter())
+            .filter_map(|slot| match slot.field {
+                Field::Ct(field) => Some((field, slot)),
+                _ => None,
+            })
+            .collect();
+        let (Some(nfct), Some(conn)) = (kernel.skb.nfct, &kernel.conn) else { return };
+        if fields.is_empty() {
+            return;
+        }
+        let asm = &mut self.asm;
+        let (none, end, known) = (asm.label(), asm.label(), asm.label());
+        asm.load(Width::D, R1, CONTEXT, NETFILTER_SKB);
+        asm.load(Width::D, R1, R1, nfct);
+        asm.mov(COUNTERS, R1);
+        asm.alu(Alu::And, COUNTERS, INFO);
+        asm.alu(Alu::And, R1, !INFO);
+        if let Some((_, slot)) = fields.iter().find(|(field, _)| *field == CtField::State) {
+            let first = asm.label();
+            asm.jump_if(Cond::Eq, R1, 0, none);
+            asm.mov(R3, COUNTERS);
+            asm.jump_if(Cond::Lt, R3, IS_REPLY, first);
+            asm.alu(Alu::Sub, R3, IS_REPLY);
+            asm.bind(first);
+            asm.mov(R4, 2);
+            asm.alu(Alu::Lsh, R4, R3);
+            asm.jump(known);
+            asm.bind(none);
+            asm.mov(R4, UNTRACKED);
+            asm.jump_if(Cond::Eq, COUNTERS, IS_UNTRACKED, known);
+            asm.mov(R4, INVALID);
+            asm.bind(known);
+            asm.store(Width::W, R10, slot.at, R4);
+        }
+        if fields.len() > 1 || fields.iter().all(|(field, _)| *field != CtField::State) {
+            asm.jump_if(Cond::Eq, R1, 0, end);
+            asm.mov(R2, 0);
+            asm.call_kfunc(kernel.cast);
+            asm.mov(R2, R0);
+            asm.load(Width::W, R4, R2, conn.status);
+            // Templates have no keys.
+            asm.jump_if(Cond::Set, R4, TEMPLATE, end);
+            for (field, slot) in fields {
+                self.connection_field(conn, field, slot);
+            }
+        }
+        self.asm.bind(end);
+    }
+
+    /// A field of the connection at R2, the packet's part of which is in [`COUNTERS`].
+    fn connection_field(&mut self, conn: &Conn, field: CtField, slot: Slot) {
+        let tuple = |reply: bool| if reply { conn.tuples[1] } else { conn.tuples[0] };
+        let at = match field {
+            CtField::State => return,
+            CtField::Direction => {
+                let original = self.asm.label();
+                self.asm.mov(R4, 0);
+                self.asm.jump_if(Cond::Lt, COUNTERS, IS_REPLY, original);
+                self.asm.mov(R4, 1);
+                self.asm.bind(original);
+                self.asm.store(Width::W, R10, slot.at, R4);
+                return self.present(slot);
+            }
+            CtField::Status => conn.status,
+            CtField::Mark => match conn.mark {
+                Some(mark) => mark,
+                None => return,
+            },
+            CtField::L3Protocol => tuple(false) + conn.l3num,
+            CtField::Protocol => tuple(false) + conn.protonum,
+            CtField::Address { source, reply, .. } => {
+                tuple(reply) + if source { conn.src } else { conn.dst }
+            }
+            CtField::Port { source, reply } => {
+                tuple(reply) + if source { conn.src_port } else { conn.dst_port }
+            }
+        };
+        self.copy(at, slot, field.len());
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Structures of the running kernel that programs at netfilter hooks read, and its functions that
+//! they call.
+
+use std::sync::OnceLock;
+
+use penstock_bpf::{Field, Types};
+
+/// Offsets in the running kernel, and numbers of its functions.
+#[derive(Debug)]
+pub(super) struct Kernel {
+    /// `bpf_rdonly_cast`: makes any address readable; where nothing is, zeros are read.
+    pub(super) cast: u32,
+    /// `bpf_dynptr_from_skb`
+    pub(super) dynptr: u32,
+    /// `struct sk_buff`
+    pub(super) skb: SkBuff,
+    /// `struct nf_hook_state`
+    pub(super) state_in: i16,
+    pub(super) state_out: i16,
+    /// `struct net_device`
+    pub(super) device: NetDevice,
+    /// `struct nf_conn`; `None` where the kernel cannot track connections.
+    pub(super) conn: Option<Conn>,
+}
+
+/// Offsets in `struct sk_buff`.
+#[derive(Debug)]
+pub(super) struct SkBuff {
+    pub(super) len: i16,
+    pub(super) data_len: i16,
+    pub(super) data: i16,
+    pub(super) head: i16,
+    pub(super) network_header: i16,
+    pub(super) mac_header: i16,
+    pub(super) protocol: i16,
+    pub(super) mark: i16,
+    pub(super) priority: i16,
+    pub(super) dev: i16,
+    pub(super) pkt_type: Field,
+    pub(super) nfct: Option<i16>,
+}
+
+/// Offsets in `struct net_device`, and in the `struct rtnl_link_ops` that it points to.
+#[derive(Debug)]
+pub(super) struct NetDevice {
+    pub(super) ifindex: i16,
+    pub(super) name: i16,
+    pub(super) kind: i16,
+    pub(super) group: i16,
+    pub(super) link_ops: i16,
+    pub(super) link_ops_kind: i16,
+}
+
+/// Offsets in `struct nf_conn`.
+#[derive(Debug)]
+pub(super) struct Conn {
+    pub(super) status: i16,
+    /// `None` where the kernel has no marks of connections.
+    pub(super) mark: Option<i16>,
+    /// Of the tuple of each direction.
+    pub(super) tuples: [i16; 2],
+    /// In a tuple.
+    pub(super) src: i16,
+    pub(super) src_port: i16,
+    pub(super) l3num: i16,
+    pub(super) dst: i16,
+    pub(super) dst_port: i16,
+    pub(super) protonum: i16,
+}
+
+/// Reads the type information of the running kernel, which programs at netfilter hooks need: before
+/// the process gives up the right to read files.
+///
+/// # Errors
+/// A sentence: the kernel has none, or lacks what programs call.
+pub fn learn_kernel() -> Result<(), String> {
+    Kernel::running().map(drop)
+}
+
+impl Kernel {
+    /// The running kernel, looked at once. The error is why it has no such programs.
+    pub(super) fn running() -> Result<&'static Kernel, String> {
+        static KERNEL: OnceLock<Result<Kernel, String>> = OnceLock::new();
+        KERNEL.get_or_init(Kernel::look).as_ref().map_err(Clone::clone)
+    }
+
+    fn look() -> Result<Kernel, String> {
+        let types = Types::of_kernel().map_err(|e| format!("types of the running kernel: {e}"))?;
+        let function = |name: &str| {
+            types.function(name).ok_or_else(|| format!("the running kernel has no {name}()"))
+        };
+        let field = |structure: &str, path: &str| {
+            let found = types.field(structure, path);
+            found.ok_or_else(|| format!("{structure}.{path} is not in the running kernel"))
+        };
+        let at = |structure: &str, path: &str| Ok::<_, String>(place(field(structure, path)?));
+        let skb = |path: &str| at("sk_buff", path);
+        let skb = SkBuff {
+            len: skb("len")?,
+            data_len: skb("data_len")?,
+            data: skb("data")?,
+            head: skb("head")?,
+            network_header: skb("network_header")?,
+            mac_header: skb("mac_header")?,
+            protocol: skb("protocol")?,
+            mark: skb("mark")?,
+            priority: skb("priority")?,
+            dev: skb("dev")?,
+            pkt_type: field("sk_buff", "pkt_type")?,
+            nfct: skb("_nfct").ok(),
+        };
+        let device = NetDevice {
+            ifindex: at("net_device", "ifindex")?,
+            name: at("net_device", "name")?,
+            kind: at("net_device", "type")?,
+            group: at("net_device", "group")?,
+            link_ops: at("net_device", "rtnl_link_ops")?,
+            link_ops_kind: at("rtnl_link_ops", "kind")?,
+        };
+        Ok(Kernel {
+            cast: function("bpf_rdonly_cast")?,
+            dynptr: function("bpf_dynptr_from_skb")?,
+            skb,
+            state_in: at("nf_hook_state", "in")?,
+            state_out: at("nf_hook_state", "out")?,
+            device,
+            // It may be a module.
+            conn: Conn::in_types(&types)
+                .or_else(|| Conn::in_types(&types.of_module("nf_conntrack").ok()?)),
+        })
+    }
+}
+
+/// Whole structures are smaller than 32 KiB.
+fn place(field: Field) -> i16 {
+    field.offset as i16
+}
+
+impl Conn {
+    fn in_types(types: &Types) -> Option<Conn> {
+        let at = |structure: &str, path: &str| types.field(structure, path).map(place);
+        let tuple = |path: &str| at("nf_conntrack_tuple", path);
+        let first =
+            at("nf_conn", "tuplehash")?.checked_add(at("nf_conntrack_tuple_hash", "tuple")?)?;
+        let step = i16::try_from(types.size("nf_conntrack_tuple_hash")?).ok()?;
+        Some(Conn {
+            status: at("nf_conn", "status")?,
+            mark: at("nf_conn", "mark"),
+            tuples: [first, first.checked_add(step)?],
+            src: tuple("src.u3")?,
+            src_port: tuple("src.u")?,
+            l3num: tuple("src.l3num")?,
+            dst: tuple("dst.u3")?,
+            dst_port: tuple("dst.u")?,
+            protonum: tuple("dst.protonum")?,
+        })
+    }
+}
