@@ -7,7 +7,8 @@ mod rights;
 
 use std::sync::Arc;
 
-use penstock_bpf::{AttachPoint, Next, Program, xdp};
+use penstock_bpf::netfilter::{self, InetFamily, InetHook, NetfilterHook};
+use penstock_bpf::{AttachPoint, Next, Program, tcx, xdp};
 use penstock_ebpf::rules::{Compiled, Device, Entry, Job, NotOffloadable, Place, compile};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
@@ -331,4 +332,105 @@ fn programs_need_three_rights() {
             }
         });
     });
+}
+
+/// The chains of a hook of IPv4, compiled.
+fn at_hook(ruleset: &Ruleset, hook: NetfilterHook) -> Result<Compiled, NotOffloadable> {
+    let linked = Linked::new(&ruleset.generation()).unwrap();
+    let entries: Vec<_> = linked.bases.iter().map(|b| Entry::Ip(b.chain)).collect();
+    compile(Job {
+        image: &linked.image,
+        entries: &entries,
+        place: Place::Netfilter(hook),
+        next: &Next::Pass,
+    })
+}
+
+const FORWARD: NetfilterHook = NetfilterHook { family: InetFamily::V4, hook: InetHook::Forward };
+
+#[test]
+fn rules_without_netfilter_code_give_the_reason() {
+    if !rights::may_load() {
+        return;
+    }
+    for (rule, reason) in [
+        ("log", "`log` has no BPF code at netfilter hook ip forward"),
+        ("meta mark set 5", "`meta mark set` has no BPF code at netfilter hook ip forward"),
+        ("meta nftrace set 1", "`meta nftrace set` has no BPF code at netfilter hook ip forward"),
+        ("meta skuid 0 drop", "`meta skuid` has no BPF code at netfilter hook ip forward"),
+        ("queue", "`queue` has no BPF code at netfilter hook ip forward"),
+        ("reject", "`reject` has no BPF code at netfilter hook ip forward"),
+        ("ct mark set 5", "`ct` has no BPF code at netfilter hook ip forward"),
+        ("ct helper \"ftp\"", "`ct helper` has no BPF code at netfilter hook ip forward"),
+        (
+            "@ll,96,16 5 drop",
+            "a load after the link addresses has no BPF code at netfilter hook ip forward, since a tag may be out of band",
+        ),
+    ] {
+        let mut ruleset = Ruleset::default();
+        let chain = "type filter hook forward priority 0;";
+        nft(&mut ruleset, &format!("table ip t {{ chain f {{ {chain} {rule}\n}}\n}}"));
+        assert_eq!(at_hook(&ruleset, FORWARD).map(drop).unwrap_err().reason, reason, "{rule}");
+    }
+}
+
+/// Programs of chains that ask for little are programs, too.
+#[test]
+fn short_chains_run_at_netfilter_hooks() {
+    if !rights::may_load() {
+        return;
+    }
+    for (rules, names, verdict) in [
+        ("counter", "udp9 syn80", netfilter::ACCEPT),
+        ("policy drop;", "udp9 syn80", netfilter::DROP),
+        ("udp dport 9 counter drop", "udp9 udp9-options udp9-long", netfilter::DROP),
+        ("udp dport 9 counter drop", "udp80 syn80", netfilter::ACCEPT),
+        ("ct state invalid drop", "udp9", netfilter::DROP),
+    ] {
+        let mut ruleset = Ruleset::default();
+        let chain = "type filter hook forward priority 0;";
+        nft(&mut ruleset, &format!("table inet t {{ chain f {{ {chain} {rules}\n}}\n}}"));
+        let loaded = at_hook(&ruleset, FORWARD).unwrap().load("rules");
+        let (program, _) = loaded.unwrap_or_else(|e| panic!("{rules}: {e}\n{}", e.log));
+        for name in names.split_whitespace() {
+            let ran = program.run_netfilter(&frame(name), FORWARD, 1).unwrap();
+            assert_eq!(ran.verdict, verdict, "{name}: {rules}");
+        }
+    }
+}
+
+/// At both ends of tcx rules set mark and priority, and later rules see it.
+#[test]
+fn rules_at_tcx_set_what_later_rules_see() {
+    if !rights::may_load() {
+        return;
+    }
+    for (hook, egress) in [("ingress", false), ("egress", true)] {
+        let mut ruleset = Ruleset::default();
+        nft(
+            &mut ruleset,
+            &format!(
+                "table netdev t {{ chain c {{ type filter hook {hook} device lan priority 0;
+                    meta mark 5 drop
+                    udp dport 9 meta mark set 5 meta priority set 1:2
+                    meta mark 5 meta priority 1:2 counter drop
+                }}
+                }}"
+            ),
+        );
+        let linked = Linked::new(&ruleset.generation()).unwrap();
+        let entries = [Entry::Netdev(linked.bases[0].chain)];
+        let device = device();
+        let place = if egress { Place::TcxEgress(&device) } else { Place::TcxIngress(&device) };
+        let job = Job { image: &linked.image, entries: &entries, place, next: &Next::Pass };
+        let loaded = compile(job).unwrap().load("rules");
+        let (program, _) = loaded.unwrap_or_else(|e| panic!("{e}\n{}", e.log));
+        let verdict = |name| program.run(&frame(name), 0, 1).unwrap().verdict;
+        assert_eq!(["udp9", "udp80"].map(verdict), [tcx::DROP, tcx::NEXT], "{hook}");
+        let job = Job { place: Place::Xdp(&device), ..job };
+        assert_eq!(
+            compile(job).map(drop).unwrap_err().reason,
+            "`meta mark set` has no BPF code at XDP"
+        );
+    }
 }

@@ -112,20 +112,23 @@ pub(super) fn field(place: Place<'_>, op: &Op) -> Result<Option<CtField>, String
     }))
 }
 
+/// Register slots that an expression writes: an address fills as many as the family of the hook has.
+pub(super) fn writes(place: Place<'_>, op: &Op) -> u16 {
+    match (op, place) {
+        (Op::Ct { key: CtKey::Src | CtKey::Dst, dst, .. }, Place::Netfilter(hook)) => {
+            let words = if hook.family == InetFamily::V6 { 0xf } else { 1 };
+            words << (dst & 15)
+        }
+        _ => 0,
+    }
+}
+
 impl Compiler<'_> {
     /// `ct` as an expression.
     pub(super) fn ct(&mut self, op: &Op, dst: u8, rule: &mut Rule) -> Result<(), String> {
         match field(self.job.place, op)? {
             None => self.asm.jump(rule.next),
-            Some(field) => {
-                self.field(Field::Ct(field), dst, rule)?;
-                // A register of an address has room for one of IPv6.
-                if let (CtField::Address { v6: false, .. }, Op::Ct { key, .. }) = (field, op)
-                    && matches!(key, CtKey::Src | CtKey::Dst)
-                {
-                    rule.words.set_constant(dst + 1, &[0; 12]);
-                }
-            }
+            Some(field) => self.field(Field::Ct(field), dst, rule)?,
         }
         Ok(())
     }

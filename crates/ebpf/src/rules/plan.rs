@@ -98,7 +98,7 @@ impl Survey<'_> {
                 if info.reads & !written != 0 {
                     return Err(refuse("a register is read that the rule has not written".into()));
                 }
-                written |= info.writes;
+                written |= info.writes | ct::writes(self.job.place, op);
                 self.op(op, &info, inet).map_err(refuse)?;
                 for (target, call) in op.targets() {
                     depth = depth.max(self.chain(target, inet)? + usize::from(call));

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The same rules in nf_tables and as programs at the hooks of a router, one after the other for
+//! each packet, while two hosts talk through it and to it: both count the same.
+
+mod rights;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use penstock_bpf::{InetFamily, InetHook, Link, NetfilterHook, Next};
+use penstock_ebpf::rules::{Counters, Entry, Job, Place, compile};
+use penstock_lang::names::NoNames;
+use penstock_lang::session::{Options, Session};
+use penstock_lang::source::{NoFiles, Origin};
+use penstock_program::Hook;
+use penstock_ruleset::link::Linked;
+use penstock_ruleset::{Family, Ruleset};
+
+/// Bytes of a connection.
+const AMOUNT: usize = 8 << 20;
+const PORT: u16 = 5201;
+
+/// A command that has to succeed; its output.
+fn run(line: &str, input: &str) -> String {
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{line}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Two hosts and a router in between, in namespaces that are removed at the end.
+struct Lab {
+    prefix: String,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let lab = Lab { prefix: format!("penstock-netfilter-{}", std::process::id()) };
+        for end in ["a", "r", "b"] {
+            run(&format!("ip netns add {}", lab.name(end)), "");
+            lab.inside(end, || {
+                for file in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
+                    std::fs::write(format!("/proc/sys/net/{file}"), "0").unwrap();
+                }
+                // Rules read a later fragment's network header where the flow label is.
+                std::fs::write("/proc/sys/net/ipv6/auto_flowlabels", "0").unwrap();
+            });
+        }
+        let (a, r, b) = (lab.name("a"), lab.name("r"), lab.name("b"));
+        let links = format!(
+            "link add a0 netns {a} address 02:00:00:00:00:a0 type veth peer name r0 netns {r} address 02:00:00:00:00:f0\n\
+             link add r1 netns {r} address 02:00:00:00:00:f1 type veth peer name b0 netns {b} address 02:00:00:00:00:b0\n"
+        );
+        run("ip -batch -", &links);
+        let inside = |end: &str, lines: &str| {
+            run(&format!("ip -n {} -batch -", lab.name(end)), lines);
+        };
+        let host = |end: &str, net: &str, v6: &str| {
+            format!(
+                "link set {end}0 up\naddr add {net}.7/24 dev {end}0\naddr add {v6}::7/64 dev {end}0 nodad\n\
+                 route add default via {net}.1\nroute add default via {v6}::1\n"
+            )
+        };
+        inside("a", &host("a", "198.18.0", "2001:db8:0:a"));
+        inside("b", &host("b", "198.19.0", "2001:db8:0:b"));
+        inside(
+            "r",
+            "link set lo up\nlink set r0 up\nlink set r1 up\n\
+             addr add 198.18.0.1/24 dev r0\naddr add 198.19.0.1/24 dev r1\n\
+             addr add 2001:db8:0:a::1/64 dev r0 nodad\naddr add 2001:db8:0:b::1/64 dev r1 nodad\n",
+        );
+        lab.inside("r", || {
+            std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
+            std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
+        });
+        lab
+    }
+
+    fn name(&self, end: &str) -> String {
+        format!("{}-{end}", self.prefix)
+    }
+
+    fn nft(&self, command: &str, input: &str) -> String {
+        run(&format!("ip netns exec {} nft {command}", self.name("r")), input)
+    }
+
+    fn inside<T: Send>(&self, end: &str, what: impl FnOnce() -> T + Send) -> T {
+        let namespace = File::open(format!("/run/netns/{}", self.name(end))).unwrap();
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                // SAFETY: the descriptor is open, and the thread ends after this.
+                assert_eq!(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
+                what()
+            });
+            inside.join().unwrap()
+        })
+    }
+
+    /// A connection from A to an address of B or R that carries bytes both ways.
+    fn connection(&self, end: &str, to: IpAddr) {
+        let listener = self.inside(end, || TcpListener::bind((to, PORT)).unwrap());
+        let mut client = self.inside("a", || TcpStream::connect((to, PORT)).unwrap());
+        let (mut server, _) = listener.accept().unwrap();
+        let patience = Some(Duration::from_secs(20));
+        client.set_read_timeout(patience).unwrap();
+        client.set_write_timeout(patience).unwrap();
+        server.set_read_timeout(patience).unwrap();
+        let echoed = thread::scope(|scope| {
+            let echo = scope.spawn(move || {
+                let mut got = Vec::new();
+                server.read_to_end(&mut got).unwrap();
+                server.write_all(&got[..got.len() / 4]).unwrap();
+            });
+            client.write_all(&vec![7; AMOUNT]).unwrap();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut back = Vec::new();
+            client.read_to_end(&mut back).unwrap();
+            echo.join().unwrap();
+            back.len()
+        });
+        assert_eq!(echoed, AMOUNT / 4);
+    }
+
+    /// Datagrams from A, some in fragments, and answers.
+    fn datagrams(&self, end: &str, to: IpAddr) {
+        let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+        for port in [53, 9000, 9001] {
+            let server = self.inside(end, || UdpSocket::bind((to, port)).unwrap());
+            let client = self.inside("a", || UdpSocket::bind((any, 20_000 + port)).unwrap());
+            client.connect((to, port)).unwrap();
+            for socket in [&server, &client] {
+                socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            }
+            let mut buffer = [0; 4096];
+            for size in [1, 200, 1400, 3000, 4000] {
+                client.send(&vec![9; size]).unwrap();
+                let (len, from) = server.recv_from(&mut buffer).unwrap();
+                server.send_to(&buffer[..len], from).unwrap();
+                assert_eq!(client.recv(&mut buffer).unwrap(), size);
+            }
+        }
+        // Nobody listens.
+        let client = self.inside("a", || UdpSocket::bind((any, 0)).unwrap());
+        client.send_to(b"x", (to, 7)).unwrap();
+    }
+
+    fn traffic(&self) {
+        for (end, to) in [
+            ("b", "198.19.0.7"),
+            ("r", "198.18.0.1"),
+            ("b", "2001:db8:0:b::7"),
+            ("r", "2001:db8:0:a::1"),
+        ] {
+            let to = to.parse().unwrap();
+            self.datagrams(end, to);
+            self.connection(end, to);
+            let ping =
+                format!("ip netns exec {} ping -c 3 -i 0.05 -s 2000 -W 5 {to}", self.name("a"));
+            run(&ping, "");
+        }
+        // Answers to what closed the connections.
+        thread::sleep(Duration::from_millis(300));
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        for end in ["a", "r", "b"] {
+            let _ = Command::new("ip").args(["netns", "del", &self.name(end)]).status();
+        }
+    }
+}
+
+/// Attaches all chains of a ruleset at netfilter hooks, each after the chain of nf_tables.
+fn attach(lab: &Lab, ruleset: &Ruleset) -> (Vec<Link>, Vec<Counters>) {
+    let linked = Linked::new(&ruleset.generation()).unwrap();
+    let (mut links, mut counters) = (Vec::new(), Vec::new());
+    for base in &linked.bases {
+        let hook = match base.base.hook {
+            Hook::Prerouting => InetHook::Prerouting,
+            Hook::Input => InetHook::Input,
+            Hook::Forward => InetHook::Forward,
+            Hook::Output => InetHook::Output,
+            Hook::Postrouting => InetHook::Postrouting,
+            Hook::Ingress | Hook::Egress => panic!("a chain of a device"),
+        };
+        let families: &[InetFamily] = match base.family {
+            Family::Ip => &[InetFamily::V4],
+            Family::Ip6 => &[InetFamily::V6],
+            _ => &[InetFamily::V4, InetFamily::V6],
+        };
+        for family in families {
+            let hook = NetfilterHook { family: *family, hook };
+            let entries = [Entry::Ip(base.chain)];
+            let place = Place::Netfilter(hook);
+            let job = Job { image: &linked.image, entries: &entries, place, next: &Next::Pass };
+            let compiled = compile(job).unwrap_or_else(|e| panic!("{hook}: {e}"));
+            let loaded = compiled.load("rules");
+            let (program, counts) = loaded.unwrap_or_else(|e| {
+                panic!("{hook}: {e}\n{}", &e.log[e.log.len().saturating_sub(4000)..])
+            });
+            let priority = base.base.priority + 1;
+            let link = lab.inside("r", || program.attach_netfilter(hook, priority, false).unwrap());
+            links.push(link);
+            counters.push(counts);
+        }
+    }
+    (links, counters)
+}
+
+fn session(ruleset: &mut Ruleset, text: &str) -> String {
+    let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
+    let outcome = session.run(Origin::CommandLine, text.to_owned(), ruleset, 0);
+    assert!(outcome.ok, "{text}\n{}", outcome.stderr);
+    outcome.stdout
+}
+
+/// Rules that each count what they match: those of all families, and those of one. Together they
+/// would ask for more fields than a program holds.
+fn rules(family: &str) -> [String; 2] {
+    let of_family = match family {
+        "ip" => {
+            "ip saddr 198.18.0.7 counter\n ip saddr 198.18.0.7 ip daddr 198.19.0.0/16 tcp flags syn counter\n\
+             ip frag-off & 0x1fff != 0 counter\n icmp type echo-request counter\n ip ttl < 64 counter\n\
+             ip daddr . tcp dport { 198.19.0.7 . 5201, 198.18.0.1 . 1-6000 } counter\n\
+             ct original saddr 198.18.0.7 counter\n ct reply daddr 198.18.0.7 meta l4proto tcp ct reply proto-src 5201 counter\n\
+             meta l4proto udp ct original saddr 198.18.0.7 ct original proto-dst 9000 counter\n"
+        }
+        "ip6" => {
+            "ip6 saddr 2001:db8:0:a::7 counter\n ip6 nexthdr 44 counter\n icmpv6 type echo-reply counter\n\
+             ip6 hoplimit < 64 udp length > 100 counter\n ct original saddr 2001:db8:0:a::7 counter\n\
+             ct reply saddr 2001:db8:0:b::/64 counter\n"
+        }
+        _ => {
+            "meta nfproto ipv4 meta l4proto tcp counter\n meta nfproto ipv6 meta l4proto udp counter\n\
+             ct original ip saddr 198.18.0.7 counter\n ct original ip6 daddr 2001:db8:0:b::7 counter\n"
+        }
+    };
+    let all = "meta l4proto tcp counter\n meta l4proto udp counter\n meta l4proto tcp meta length > 1600 counter\n\
+         udp dport @ports counter\n tcp dport 1-6000 meta length 41-1500 counter\n\
+         @th,16,16 9001 meta l4proto udp counter\n meta l4proto tcp @ih,0,8 7 counter\n\
+         meta l4proto udp @ih,0,8 9 counter\n @nh,0,8 & 0xf0 != 0 meta l4proto { tcp, udp } counter\n\
+         ether saddr 02:00:00:00:00:a0 tcp dport 5201 counter\n ether daddr 02:00:00:00:00:f0 udp dport 53 counter\n\
+         iifname \"r0\" meta l4proto tcp counter\n oifname \"r*\" meta l4proto udp counter\n oifname \"r1\" udp dport 53 counter\n\
+         meta iifkind \"veth\" meta l4proto tcp counter\n meta oifkind \"veth\" meta l4proto tcp counter\n\
+         meta iiftype 1 meta l4proto tcp counter\n meta oiftype 1 meta l4proto tcp counter\n\
+         meta iifgroup != 7 meta l4proto tcp counter\n meta oifgroup != 7 meta l4proto tcp counter\n\
+         meta pkttype host meta l4proto tcp counter\n meta mark 0 meta l4proto udp counter\n\
+         meta protocol 0x0800 meta l4proto tcp counter\n meta priority != 7 meta l4proto udp counter\n\
+         ct state new meta l4proto { tcp, udp } counter\n ct state established counter\n\
+         ct state related,invalid,untracked meta l4proto { tcp, udp } counter\n\
+         ct direction reply meta l4proto tcp counter\n ct direction original meta l4proto udp counter\n\
+         ct status assured meta l4proto tcp counter\n ct status confirmed meta l4proto udp counter\n\
+         ct mark 0 meta l4proto udp counter\n ct protocol tcp counter\n ct l3proto ipv6 meta l4proto tcp counter\n\
+         meta l4proto udp ct original proto-dst 53 counter\n meta l4proto udp ct reply proto-dst 20053 counter\n\
+         udp dport vmap { 53 : jump seen, 9000-9100 : goto end }\n";
+    [all.to_owned(), of_family.to_owned()]
+}
+
+fn table(family: &str, chains: &str) -> String {
+    format!(
+        "table {family} t {{\n set ports {{ type inet_service; flags interval; counter; elements = {{ 53, 9000-9001, 20000-21000 }}; }}\n\
+         chain seen {{ counter\n meta length > 500 counter return\n counter\n }}\n chain end {{ udp dport 9001 counter\n counter\n }}\n\
+         {chains}\n}}\n"
+    )
+}
+
+#[test]
+fn programs_at_hooks_count_what_nf_tables_counts() {
+    for tool in ["ip", "nft", "ping"] {
+        if Command::new(tool).arg("-V").output().is_err() {
+            println!("skipped: there is no {tool}");
+            return;
+        }
+    }
+    if !rights::may_load() {
+        return;
+    }
+    let lab = Lab::new();
+    let hooks = ["prerouting", "input", "forward", "output", "postrouting"];
+    for family in ["inet", "ip", "ip6"] {
+        let rules = rules(family);
+        let chains: String = hooks
+            .iter()
+            .flat_map(|hook| {
+                rules.iter().zip([10, 20]).map(move |(rules, priority)| {
+                    format!(
+                        "chain {hook}{priority} {{ type filter hook {hook} priority {priority}; policy accept;\n{rules} }}\n"
+                    )
+                })
+            })
+            .collect();
+        let text = table(family, &chains);
+        let mut ruleset = Ruleset::default();
+        session(&mut ruleset, &text);
+        lab.nft("-f -", &text);
+        let (links, mut counters) = attach(&lab, &ruleset);
+        lab.traffic();
+        drop(links);
+        let kernel = lab.nft("list ruleset", "");
+        lab.nft("flush ruleset", "");
+        counters.iter_mut().for_each(|counts| counts.collect().unwrap());
+        let programs = session(&mut ruleset, "list ruleset");
+        // Names of types are in files that the language is not given here.
+        let counts = |line: &str| line.split_once(" packets ").map(|(_, rest)| rest.to_owned());
+        let differ: Vec<_> = (kernel.lines().zip(programs.lines()))
+            .filter(|(kernel, programs)| counts(kernel) != counts(programs))
+            .collect();
+        assert!(differ.is_empty(), "{family}: {differ:#?}");
+        assert_eq!(kernel.lines().count(), programs.lines().count(), "{family}");
+        let counting = kernel.lines().filter(|line| line.contains(" packets ")).count();
+        let zero = kernel.lines().filter(|line| line.contains(" packets 0 ")).count();
+        println!("{family}: {counting} lines with counters, {zero} of them 0");
+    }
+}
