@@ -164,6 +164,9 @@ const JMP32: u8 = 0x06;
 const ALU64: u8 = 0x07;
 const MEM: u8 = 0x60;
 const ATOMIC: u8 = 0xc0;
+/// `BPF_FETCH`, `BPF_CMPXCHG`
+const FETCH: i32 = 0x01;
+const EXCHANGE: i32 = 0xf0;
 const IMM64: u8 = LD | 0x18;
 const FROM_REG: u8 = 0x08;
 const JA: u8 = 0x00;
@@ -376,6 +379,18 @@ impl Asm {
     /// `*(base + off) += src`, at once for all processors; four or eight bytes.
     pub fn atomic_add(&mut self, width: Width, base: Reg, off: i16, src: Reg) {
         self.push(STX | ATOMIC | width as u8, base, src as u8, off, 0);
+    }
+
+    /// `*(base + off) += reg` in eight bytes, at once for all processors; `reg` becomes what was
+    /// there before.
+    pub fn atomic_fetch_add(&mut self, base: Reg, off: i16, reg: Reg) {
+        self.push(STX | ATOMIC | Width::D as u8, base, reg as u8, off, FETCH);
+    }
+
+    /// Eight bytes at `base + off` become `reg` if they are R0, at once for all processors; R0
+    /// becomes what was there before.
+    pub fn exchange_if(&mut self, base: Reg, off: i16, reg: Reg) {
+        self.push(STX | ATOMIC | Width::D as u8, base, reg as u8, off, EXCHANGE | FETCH);
     }
 
     /// Goes to a label.

@@ -7,6 +7,7 @@
 //! | [`asm`] | instructions, labels |
 //! | `map`, `program` | what the kernel holds: [`Map`], [`Program`], [`Link`] |
 //! | `sys` | bpf(2) itself, and all `unsafe` |
+//! | `shared` | words that programs and this process change at once: [`SharedWords`] |
 //! | `next` | what follows a program |
 //! | [`netfilter`] | netfilter hooks as places of programs: [`NetfilterHook`] |
 //! | `types` | structures and functions of the running kernel: [`Types`] |
@@ -35,6 +36,7 @@ pub mod netfilter;
 mod next;
 mod program;
 pub mod seccomp;
+mod shared;
 mod sys;
 mod types;
 
@@ -44,5 +46,6 @@ pub use next::Next;
 pub use program::{
     AttachPoint, Link, Live, LoadError, Mode, Program, ProgramKind, Ran, SocketFilter, tcx, xdp,
 };
+pub use shared::SharedWords;
 pub use sys::monotonic;
 pub use types::{Field, Types};

@@ -35,7 +35,7 @@
 //! let entries = [Entry::Netdev(ChainIndex(0))];
 //! let device = device();
 //! let place = Place::Xdp(&device);
-//! let job = Job { image: &image, entries: &entries, place, next: &Next::Pass };
+//! let job = Job { image: &image, entries: &entries, place, next: &Next::Pass, shared: None };
 //! match compile(job) {
 //!     Ok(compiled) => {
 //!         let (program, mut counters) = compiled.load("ingress_wan")?;

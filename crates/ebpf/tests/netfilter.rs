@@ -203,7 +203,13 @@ fn attach(lab: &Lab, ruleset: &Ruleset) -> (Vec<Link>, Vec<Counters>) {
             let hook = NetfilterHook { family: *family, hook };
             let entries = [Entry::Ip(base.chain)];
             let place = Place::Netfilter(hook);
-            let job = Job { image: &linked.image, entries: &entries, place, next: &Next::Pass };
+            let job = Job {
+                image: &linked.image,
+                entries: &entries,
+                place,
+                next: &Next::Pass,
+                shared: None,
+            };
             let compiled = compile(job).unwrap_or_else(|e| panic!("{hook}: {e}"));
             let loaded = compiled.load("rules");
             let (program, counts) = loaded.unwrap_or_else(|e| {

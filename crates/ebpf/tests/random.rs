@@ -214,7 +214,7 @@ fn check(rng: &mut Rng, spot: Spot, frames: usize, context: &str) -> bool {
         Spot::TcxEgress => Place::TcxEgress(&device),
         Spot::Netfilter(hook) => Place::Netfilter(hook),
     };
-    let job = Job { image: &image, entries: &entries, place, next: &Next::Pass };
+    let job = Job { image: &image, entries: &entries, place, next: &Next::Pass, shared: None };
     let compiled = match compile(job) {
         Ok(compiled) => compiled,
         Err(refused) => {

@@ -85,6 +85,7 @@ impl Program {
             entries: &entries,
             place: Place::Xdp(&device),
             next: &Next::Pass,
+            shared: None,
         };
         let compiled = compile(job).map_err(|refused| NotCompiled(refused.to_string()))?;
         Ok(Program { compiled })

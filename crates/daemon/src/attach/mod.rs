@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use penstock_bpf::{LoadError, Program};
 use penstock_ebpf::dispatch::Generations;
-use penstock_ebpf::rules::{Counters, learn_kernel};
+use penstock_ebpf::rules::{Counters, SharedStates, learn_kernel};
 use penstock_net::Network;
 use penstock_netlink::Tracking;
 use penstock_print::show::status::AttachedPlace;
@@ -86,6 +86,8 @@ struct State {
 pub(crate) struct Attached {
     config: AttachConfig,
     drivers: Drivers,
+    /// States that all programs share, of all generations.
+    shared: SharedStates,
     state: Mutex<State>,
 }
 
@@ -122,7 +124,8 @@ impl Attached {
             pins,
         };
         let (config, drivers) = (config.clone(), Drivers::new());
-        Ok(Arc::new(Attached { config, drivers, state: Mutex::new(state) }))
+        let shared = SharedStates::new().map_err(wrong)?;
+        Ok(Arc::new(Attached { config, drivers, shared, state: Mutex::new(state) }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -130,7 +133,8 @@ impl Attached {
     }
 
     fn wanted(&self, net: &Network, linked: &Linked) -> Result<Vec<Wanted>, CannotOffload> {
-        Wishes { config: &self.config, net, linked, drivers: &self.drivers }.all()
+        let Attached { config, drivers, shared, .. } = self;
+        Wishes { config, net, linked, drivers, shared }.all()
     }
 
     /// Whether the kernel can run a generation, as far as that is seen without asking it.
@@ -163,11 +167,13 @@ impl Attached {
             // It can be removed as it was made.
             let _ = Tracking::remove();
         }
+        self.shared.release();
     }
 
-    /// States of rules have what programs have counted.
+    /// States of rules have what programs have counted, and programs what was reset.
     pub(crate) fn collect(&self) {
         self.lock().running.iter().for_each(|running| running.loaded.collect());
+        self.shared.sync(crate::now());
     }
 
     /// Another network is in force: devices have come, gone or changed.

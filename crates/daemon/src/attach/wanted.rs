@@ -8,7 +8,9 @@ use std::fmt;
 
 use penstock_bpf::{InetFamily, InetHook, NetfilterHook, Next};
 use penstock_dataplane::interface;
-use penstock_ebpf::rules::{Compiled, Device, Entry, Job, NotOffloadable, Place, compile};
+use penstock_ebpf::rules::{
+    Compiled, Device, Entry, Job, NotOffloadable, Place, SharedStates, compile,
+};
 use penstock_net::{Link, Network};
 use penstock_program::Hook;
 use penstock_ruleset::Family;
@@ -45,6 +47,7 @@ pub(super) struct Wanted {
 /// The base chains of a place, in the order in which packets meet them.
 struct Chains<'a> {
     linked: &'a Linked,
+    shared: &'a SharedStates,
     all: Vec<&'a LinkedBase>,
 }
 
@@ -54,6 +57,7 @@ pub(super) struct Wishes<'a> {
     pub(super) net: &'a Network,
     pub(super) linked: &'a Linked,
     pub(super) drivers: &'a Drivers,
+    pub(super) shared: &'a SharedStates,
 }
 
 /// Family, table and name of a chain.
@@ -144,7 +148,7 @@ impl<'a> Wishes<'a> {
     /// The chains of a hook of a device.
     fn chains_of(&self, hook: Hook, device: &str) -> Chains<'a> {
         let is_for = |base: &&LinkedBase| base.base.hook == hook && base.base.names_device(device);
-        Chains::of(self.linked, self.linked.bases.iter().filter(is_for).collect())
+        Chains::of(self, self.linked.bases.iter().filter(is_for).collect())
     }
 
     fn ingress(&self, link: &Link, to: &mut Vec<Wanted>) -> Result<(), CannotOffload> {
@@ -200,7 +204,7 @@ impl<'a> Wishes<'a> {
                 let bases = same.iter().map(|(.., base)| *base).collect();
                 let spot = Spot::Netfilter { hook, priority };
                 let place = format!("hook {hook} at priority {priority}");
-                let chains = Chains::of(self.linked, bases);
+                let chains = Chains::of(self, bases);
                 to.push(chains.wanted(spot, Place::Netfilter(hook), place)?);
             }
         }
@@ -222,9 +226,9 @@ fn inet_hook(hook: Hook) -> Option<InetHook> {
 
 impl<'a> Chains<'a> {
     /// In the order in which packets meet them.
-    fn of(linked: &'a Linked, mut all: Vec<&'a LinkedBase>) -> Self {
+    fn of(wishes: &Wishes<'a>, mut all: Vec<&'a LinkedBase>) -> Self {
         all.sort_by_key(|base| (base.base.priority, Reverse(base.base.registered)));
-        Chains { linked, all }
+        Chains { linked: wishes.linked, shared: wishes.shared, all }
     }
 
     /// Compiles them for a place.
@@ -235,8 +239,13 @@ impl<'a> Chains<'a> {
             _ => Entry::Netdev(base.chain),
         };
         let entries: Vec<_> = self.all.iter().map(entry).collect();
-        let job =
-            Job { image: &self.linked.image, entries: &entries, place: at, next: &Next::Pass };
+        let job = Job {
+            image: &self.linked.image,
+            entries: &entries,
+            place: at,
+            next: &Next::Pass,
+            shared: Some(self.shared),
+        };
         let compiled = compile(job).map_err(|refused| self.refused(refused, &place))?;
         let chains = self.all.iter().map(|base| ChainName(self.linked, base).to_string()).collect();
         Ok(Wanted { spot, place, compiled, chains })

@@ -109,6 +109,7 @@ impl OffloadPort {
             entries: &entries,
             place: Place::Xdp(&device),
             next: &next,
+            shared: None,
         };
         let compiled = compile(job).map_err(|refused| {
             let NotOffloadable { rule, reason, .. } = refused;

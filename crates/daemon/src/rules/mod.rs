@@ -296,14 +296,25 @@ impl Rules {
     pub(crate) fn whole(&self, resets: &[Reset]) -> Vec<u8> {
         self.collect();
         let ruleset = self.lock().ruleset.clone();
-        ruleset.save_and_reset(now(), resets)
+        let saved = ruleset.save_and_reset(now(), resets);
+        self.tell_resets(resets);
+        saved
     }
 
     /// [`Rules::whole`] of what is named: [`Ruleset::save_part`].
     pub(crate) fn part(&self, named: &[Reset], resets: &[Reset]) -> Vec<u8> {
         self.collect();
         let ruleset = self.lock().ruleset.clone();
-        ruleset.save_part(now(), named, resets)
+        let saved = ruleset.save_part(now(), named, resets);
+        self.tell_resets(resets);
+        saved
+    }
+
+    /// What the kernel runs begins anew where states were reset.
+    fn tell_resets(&self, resets: &[Reset]) {
+        if !resets.is_empty() {
+            self.collect();
+        }
     }
 
     /// Carries out a request for sets of ipset.

@@ -84,7 +84,10 @@ impl Compiler<'_> {
             }
             Op::Lookup { .. } => self.lookup(op, rule)?,
             Op::ObjectMap { src, key_len, set } => self.object(set, *src, *key_len, rule)?,
-            Op::Counter(_) | Op::Stateful(_) => self.count(op.counter().ok_or_else(refused)?)?,
+            Op::Counter(_) | Op::Stateful(_) if op.counter().is_some() => {
+                self.count(op.counter().ok_or_else(refused)?)?;
+            }
+            Op::Stateful(_) | Op::NumgenInc { .. } => self.stateful(op, rule)?,
             // Info::not_offloaded says why.
             _ => return Err(refused()),
         }

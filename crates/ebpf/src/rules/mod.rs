@@ -22,7 +22,9 @@ mod plan;
 mod prologue;
 mod search;
 mod set;
+mod shared;
 mod skb;
+mod stateful;
 mod walk;
 mod words;
 
@@ -39,6 +41,7 @@ use penstock_bpf::Next;
 use penstock_bpf::asm::{Asm, AsmError, Code, Label};
 use penstock_bpf::{LoadError, Program, ProgramKind};
 pub use place::Place;
+pub use shared::SharedStates;
 
 /// A base chain of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +86,8 @@ pub struct Job<'a> {
     pub place: Place<'a>,
     /// What follows for packets that are accepted.
     pub next: &'a Next,
+    /// Where states are that programs share; without it, rules with such states are refused.
+    pub shared: Option<&'a SharedStates>,
 }
 
 /// Why chains run in user space only.

@@ -16,7 +16,7 @@ use super::counters::{Counters, MOST};
 use super::ct;
 use super::frame::{Base, Field, Slots};
 use super::meta::{self, Source};
-use super::{Entry, Job, NotOffloadable, Place, StateRef};
+use super::{Entry, Job, NotOffloadable, Place, StateRef, stateful};
 use penstock_bpf::ProgramKind;
 
 /// Where a tag stands in a link header.
@@ -34,8 +34,13 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(job: &Job<'_>) -> Result<Self, NotOffloadable> {
-        let mut survey =
-            Survey { job, slots: Slots::default(), states: Vec::new(), depths: HashMap::new() };
+        let mut survey = Survey {
+            job,
+            slots: Slots::default(),
+            states: Vec::new(),
+            depths: HashMap::new(),
+            length: false,
+        };
         let all = |reason: &str| NotOffloadable::all(reason);
         let at_hook = matches!(job.place, Place::Netfilter(_));
         if job.entries.iter().any(|entry| matches!(entry, Entry::Ip(_)) != at_hook) {
@@ -56,7 +61,9 @@ impl Plan {
             }
         }
         let transport = transport || survey.slots.need_transport();
-        let length = !survey.states.is_empty() || survey.slots.find(Field::Length).is_some();
+        let length = survey.length
+            || !survey.states.is_empty()
+            || survey.slots.find(Field::Length).is_some();
         Ok(Plan { counters: Counters::new(survey.states), slots: survey.slots, transport, length })
     }
 
@@ -76,6 +83,8 @@ struct Survey<'a> {
     states: Vec<StateRef>,
     /// Calls beneath a chain; `None` while it is being looked at.
     depths: HashMap<(ChainIndex, bool), Option<usize>>,
+    /// Bytes are counted in shared states.
+    length: bool,
 }
 
 impl Survey<'_> {
@@ -152,6 +161,10 @@ impl Survey<'_> {
                 Some(_) => Ok(()),
                 None => Err(self.job.place.no_code(format_args!("meta {key} set"))),
             };
+        }
+        if stateful::state_of(op).is_some() && self.job.shared.is_some() {
+            self.length |= stateful::counts_bytes(op);
+            return Ok(());
         }
         if let Op::CtState { .. } | Op::Ct { .. } = op {
             if let Some(field) = ct::field(self.job.place, op)? {

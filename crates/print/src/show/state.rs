@@ -206,7 +206,9 @@ impl Serialize for State<'_> {
         let unconfirmed = self.unconfirmed.map(Unconfirmed::of);
         object.serialize_entry("unconfirmed", &unconfirmed)?;
         object.serialize_entry("ports", &ports)?;
-        object.serialize_entry("attached", &status.attached)?;
+        if let Some(attached) = &status.attached {
+            object.serialize_entry("attached", attached)?;
+        }
         object.serialize_entry("workers", &status.workers)?;
         object.serialize_entry("packets", &Packets::of(counters))?;
         object.serialize_entry("account", &status.account())?;

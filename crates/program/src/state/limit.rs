@@ -26,6 +26,20 @@ pub struct Bucket {
     over: bool,
 }
 
+/// What a packet costs, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// Each the same.
+    Packets(u64),
+    /// `nsecs` for each byte, in `rate`ths.
+    Bytes {
+        /// Nanoseconds of the unit.
+        nsecs: u64,
+        /// Bytes in a unit.
+        rate: u64,
+    },
+}
+
 /// Why a limit is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadLimit {
@@ -85,6 +99,24 @@ impl Bucket {
     pub(crate) fn limit(&self) -> Limit {
         let Bucket { nsecs, rate, burst, kind, over, .. } = *self;
         Limit { rate, unit: nsecs / NSECS, burst, kind, over }
+    }
+
+    /// The most tokens that it holds.
+    pub fn tokens_max(&self) -> u64 {
+        self.tokens_max
+    }
+
+    /// What a packet costs.
+    pub fn cost_of(&self) -> Cost {
+        match self.kind {
+            LimitType::Packets => Cost::Packets(self.packet_cost),
+            LimitType::Bytes => Cost::Bytes { nsecs: self.nsecs, rate: self.rate },
+        }
+    }
+
+    /// Whether it matches beyond the rate.
+    pub fn is_over(&self) -> bool {
+        self.over
     }
 
     #[inline]

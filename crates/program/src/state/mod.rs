@@ -31,7 +31,7 @@ pub use counter::CounterState;
 pub(crate) use hashlimit::KEY_LEN as GROUP_KEY_LEN;
 pub use hashlimit::{GroupRate, Hashlimit};
 pub(crate) use limit::take;
-pub use limit::{BadLimit, Bucket, LimitState};
+pub use limit::{BadLimit, Bucket, Cost, LimitState};
 pub use rate::{EstimatedRate, Rate, RateParameters};
 pub(crate) use recent::{MOST as RECENT_MOST, Seen, kept_for};
 pub use recent::{Recent, RecentAction};
@@ -103,6 +103,11 @@ impl LastState {
         }
     }
 
+    /// When it was (ns); `None` for never.
+    pub fn at(&self) -> Option<u64> {
+        Some(self.at.load(Relaxed)).filter(|at| *at != Self::NEVER)
+    }
+
     /// Milliseconds from a time (ns) to `now`; `None` for [`LastState::NEVER`].
     pub(crate) fn since(at: u64, now: u64) -> Option<u64> {
         (at != Self::NEVER).then(|| now.saturating_sub(at) / 1_000_000)
@@ -124,6 +129,11 @@ impl NumgenState {
     /// The number before the next one.
     pub(crate) fn after(last: u32) -> Self {
         NumgenState { last: AtomicU32::new(last) }
+    }
+
+    /// The number before the next one.
+    pub fn last(&self) -> u32 {
+        self.last.load(Relaxed)
     }
 
     /// The next number below `modulus`; the first is 0.

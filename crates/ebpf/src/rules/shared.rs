@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! States of statements that all processors, all programs and all generations share: a word each,
+//! in one map.
+//!
+//! | state | word |
+//! | --- | --- |
+//! | limit | the time at which its bucket would have been empty |
+//! | quota | bytes so far |
+//! | `last` | the time of the last packet, 0 for never |
+//! | `numgen inc` | the last number |
+//!
+//! Times are those of the kernel's monotonic clock.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use penstock_bpf::{Map, SharedWords, monotonic};
+use penstock_program::State;
+
+use super::StateRef;
+
+/// States at most.
+const MOST: u32 = 1 << 16;
+
+/// A bucket that was never used.
+pub(super) const FULL: u64 = 1 << 63;
+
+/// Where a state is.
+#[derive(Debug)]
+struct Place {
+    state: StateRef,
+    index: u32,
+    /// What the state has of the word already.
+    seen: u64,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    /// By the address of the state.
+    known: HashMap<usize, Place>,
+    free: Vec<u32>,
+    next: u32,
+}
+
+/// States of statements that programs share. Programs of later generations find them again.
+#[derive(Debug)]
+pub struct SharedStates {
+    words: SharedWords,
+    places: Mutex<Places>,
+}
+
+fn key(state: &StateRef) -> usize {
+    Arc::as_ptr(state).addr()
+}
+
+impl SharedStates {
+    /// None yet.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn new() -> io::Result<Self> {
+        let words = SharedWords::new("rule_states", MOST)?;
+        Ok(SharedStates { words, places: Mutex::default() })
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        // Nothing that is done under it leaves it half done.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn map(&self) -> &Arc<Map> {
+        self.words.map()
+    }
+
+    /// The number of a state's word, which begins with what the state has. The error is the reason.
+    pub(super) fn index(&self, state: &StateRef) -> Result<u32, String> {
+        let mut places = self.places();
+        if let Some(place) = places.known.get(&key(state)) {
+            return Ok(place.index);
+        }
+        let index = match places.free.pop() {
+            Some(free) => free,
+            None if places.next < MOST => {
+                places.next += 1;
+                places.next - 1
+            }
+            None => return Err(format!("there are more than {MOST} limits, quotas and the like")),
+        };
+        let begin = match &**state {
+            State::Quota(quota) => quota.consumed(),
+            State::Limit(_) => FULL,
+            State::Numgen(number) => number.last().into(),
+            _ => 0,
+        };
+        if let Some(word) = self.words.get(index) {
+            word.store(begin, Relaxed);
+        }
+        places.known.insert(key(state), Place { state: state.clone(), index, seen: begin });
+        Ok(index)
+    }
+
+    /// States have what programs have done, and programs what was reset since the last call. `now`
+    /// is the present time of the states' own clock, in nanoseconds.
+    pub fn sync(&self, now: u64) {
+        let ago = |time: u64| now.saturating_sub(monotonic().saturating_sub(time));
+        for place in self.places().known.values_mut() {
+            let Some(word) = self.words.get(place.index) else { continue };
+            place.sync(word, &ago);
+        }
+    }
+
+    /// Frees the words of states that nobody has any more.
+    pub fn release(&self) {
+        let places = &mut *self.places();
+        let Places { known, free, .. } = places;
+        known.retain(|_, place| {
+            let used = Arc::strong_count(&place.state) > 1;
+            if !used {
+                free.push(place.index);
+            }
+            used
+        });
+    }
+}
+
+impl Place {
+    fn sync(&mut self, word: &AtomicU64, ago: &dyn Fn(u64) -> u64) {
+        match &*self.state {
+            State::Quota(quota) => {
+                let present = word.load(Relaxed);
+                quota.consume(present.wrapping_sub(self.seen), u64::MAX);
+                let wanted = quota.consumed();
+                // It was reset: packets that come at this moment count.
+                word.fetch_add(wanted.wrapping_sub(present), Relaxed);
+                self.seen = wanted;
+            }
+            State::Last(last) => {
+                let present = word.load(Relaxed);
+                if present != self.seen {
+                    last.touch(ago(present));
+                    self.seen = present;
+                } else if last.at().is_none() && present != 0 {
+                    // A packet that has come since is later than the reset.
+                    if word.compare_exchange(present, 0, Relaxed, Relaxed).is_ok() {
+                        self.seen = 0;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
