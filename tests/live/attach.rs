@@ -5,7 +5,7 @@
 use crate::net::Net;
 
 /// Rulesets, with a word about each.
-const RULESETS: [(&str, &str); 5] = [
+const RULESETS: [(&str, &str); 6] = [
     (
         "ingress and egress of devices",
         "table netdev t {
@@ -101,6 +101,18 @@ const RULESETS: [(&str, &str); 5] = [
          }",
     ),
     (
+        "quotas and limits",
+        "table inet t {
+           quota few { over 40 kbytes }
+           chain forward { type filter hook forward priority 0;
+             udp dport 53 quota over 10 kbytes counter drop
+             udp dport 9000 limit rate 1/hour burst 4 packets counter accept
+             udp dport 9000 counter drop
+             iifname r0 udp dport 9001 quota name few counter drop
+           }
+         }",
+    ),
+    (
         "counters, marks and random numbers as objects and keys",
         "table inet t {
            counter a { packets 7 bytes 700 }
@@ -109,7 +121,7 @@ const RULESETS: [(&str, &str); 5] = [
              counter name udp dport map @counts
              udp dport 5000 counter packets 3 bytes 300
              numgen random mod 1 == 0 udp dport 5000 counter
-             jhash udp dport mod 2 == 0 counter
+             jhash udp dport mod 2 seed 0x1 == 0 counter
              @th,16,16 9000 counter
            }
          }",
@@ -168,4 +180,197 @@ fn an_attached_ruleset_does_what_nf_tables_does_with_it() {
         assert_eq!(attached, answered, "{about}");
         assert_eq!(shown, listed, "{about}");
     }
+}
+
+/// Packets of A to a port of B: how many of ten are answered.
+fn answered(net: &Net, port: u16) -> u32 {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/attached.py");
+    let said = net.ok(&net.a, &format!("python3 {script} ask 198.18.1.2"));
+    let line = said.lines().find(|line| line.split(' ').nth(1) == Some(&port.to_string())).unwrap();
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// A ruleset with a chain at each kind of place, which drops what is for port 9000.
+const PLACES: &str = "
+    table netdev e {
+      chain in { type filter hook ingress device r0 priority 0; udp dport 5000 counter drop; }
+      chain out { type filter hook egress device r0 priority 0; udp sport 53 counter drop; }
+    }
+    table inet t {
+      set dropped { type inet_service; elements = { 9000 }; }
+      counter seen { }
+      quota budget { 1 mbytes }
+      chain f { type filter hook forward priority 0;
+        counter name seen
+        quota name budget
+        udp dport @dropped counter drop
+      }
+    }";
+
+fn attach_places(net: &mut Net, args: &str) {
+    let file = net.directory.join("rules.nft");
+    std::fs::write(&file, PLACES).unwrap();
+    net.attach(&format!("--rules {} {args}", file.display()));
+}
+
+#[test]
+fn an_attached_ruleset_is_changed_as_that_of_a_dataplane() {
+    let Some(mut net) = Net::new() else { return };
+    serve(&mut net);
+    attach_places(&mut net, "");
+    let r = net.r.clone();
+    let nft = |net: &Net, line: &str| net.ok(&r, &format!("$PENSTOCK nft '{line}'"));
+    let shown = net.ok(&r, "$PENSTOCK show");
+    for place in [
+        "tcx ingress of r0 ",
+        "tcx egress of r0 ",
+        "hook ip forward at priority 0 ",
+        "hook ip6 forward at priority 0 ",
+    ] {
+        assert!(shown.lines().any(|line| line.starts_with(place)), "{place}\n{shown}");
+    }
+    let ports = |net: &Net| [53, 5000, 9000, 9001].map(|port| answered(net, port) == 12);
+    assert_eq!(ports(&net), [false, false, false, true]);
+
+    // Elements and rules come and go, and what has counted goes on.
+    nft(&net, "add element inet t dropped { 9001 }; delete element inet t dropped { 9000 }");
+    assert_eq!(ports(&net), [false, false, true, false]);
+    let counters = nft(&net, "list counters");
+    let packets = |text: &str| -> u64 {
+        let at = text.find("packets ").unwrap() + 8;
+        text[at..].split(' ').next().unwrap().parse().unwrap()
+    };
+    nft(&net, "add rule netdev e in udp dport 9000 drop; flush chain netdev e out");
+    assert_eq!(ports(&net), [true, false, false, false]);
+    assert!(packets(&nft(&net, "list counters")) > packets(&counters), "{counters}");
+    let before = packets(&nft(&net, "reset counter inet t seen"));
+    assert!(before > 0 && packets(&nft(&net, "list counters")) == 0, "{before}");
+    assert!(nft(&net, "list quota inet t budget").contains("used "));
+    nft(&net, "reset quota inet t budget");
+    assert!(!nft(&net, "list quota inet t budget").contains("used "));
+
+    // What cannot run is refused where it stands, and nothing changes.
+    for (line, message) in [
+        ("add rule inet t f log", "`log` has no BPF code at netfilter hook ip forward"),
+        (
+            "add chain inet t n { type nat hook prerouting priority -100; }",
+            "the kernel cannot run chain inet t n: programs at its hooks translate no addresses",
+        ),
+        (
+            "add rule netdev e in meta mark set 1; add rule inet t f meta mark set 1",
+            "`meta mark set` has no BPF code at netfilter hook ip forward",
+        ),
+    ] {
+        let (ok, said) = net.run(&r, &format!("$PENSTOCK nft '{line}'"));
+        assert!(!ok && said.contains(message), "{line}: {said}");
+        let (ok, said) = net.run(&r, &format!("$PENSTOCK nft -c '{line}'"));
+        assert!(!ok && said.contains(message), "{line}: {said}");
+    }
+    assert_eq!(ports(&net), [true, false, false, false]);
+
+    // A change that nobody confirms is taken back.
+    net.ok(&r, "$PENSTOCK nft --confirm 1 'flush ruleset' || true");
+    net.until("the ruleset is back", |net| nft(net, "list ruleset").contains("table inet t"));
+    assert_eq!(ports(&net), [true, false, false, false]);
+
+    // The kernel has what is not the ruleset's.
+    for (line, message) in [
+        ("$PENSTOCK conntrack -L", "conntrack(8) has the connections of the kernel"),
+        ("$PENSTOCK show flows", "it has no flowtables there"),
+        ("$PENSTOCK port list", "it has no ports"),
+        ("$PENSTOCK bpf show", "bpftool(8) attaches programs there"),
+        ("$PENSTOCK up r1", "running in this network namespace already"),
+    ] {
+        let (ok, said) = net.run(&r, line);
+        assert!(!ok && said.contains(message), "{line}: {said}");
+    }
+    net.detach();
+    assert_eq!(ports(&net), [true; 4]);
+    assert!(!net.run(&r, "nft list hooks").1.contains("bpf"));
+    let (ok, said) = net.run(&r, "$PENSTOCK detach");
+    assert!(!ok && said.contains("no ruleset is attached"), "{said}");
+    net.ok(&r, "$PENSTOCK detach --if-attached");
+}
+
+#[test]
+fn no_packet_is_unfiltered_while_rulesets_are_replaced() {
+    let Some(mut net) = Net::new() else { return };
+    attach_places(&mut net, "");
+    // Each generation drops what is for port 9000 at the same place, with other rules.
+    let file = |name: &str, rules: &str| {
+        let file = net.directory.join(name);
+        std::fs::write(&file, format!("flush ruleset\n{rules}")).unwrap();
+        file.display().to_string()
+    };
+    let even = file("even", PLACES);
+    let odd = file(
+        "odd",
+        "table netdev e {
+           chain in { type filter hook ingress device r0 priority 0; udp dport 5000 counter; }
+         }
+         table ip u {
+           map m { type inet_service : verdict; elements = { 9000 : goto end }; }
+           chain end { counter drop; }
+           chain g { type filter hook forward priority 0; udp dport vmap @m; }
+         }",
+    );
+    let listens = net.spawn_reading(
+        &net.b,
+        "exec python3 -c 'import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((\"\", 9000))
+while True: s.recv(9); print(\"one\", flush=True)'",
+    );
+    let sends = net.spawn_reading(
+        &net.a,
+        "exec python3 -c 'import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect((\"198.18.1.2\", 9000)); n = 0
+while True:
+    s.send(b\"x\")'",
+    );
+    for _ in 0..20 {
+        net.ok(&net.r, &format!("$PENSTOCK nft -f {odd}; $PENSTOCK nft -f {even}"));
+    }
+    sends.stop();
+    let counted = net.ok(&net.r, "$PENSTOCK nft list chain inet t f");
+    assert!(!counted.contains("packets 0 bytes 0 drop"), "{counted}");
+    assert_eq!(listens.stop(), "");
+    net.detach();
+}
+
+#[test]
+fn an_attached_ruleset_may_outlive_its_process() {
+    let Some(mut net) = Net::new() else { return };
+    serve(&mut net);
+    let directory = net.directory.join("bpf");
+    std::fs::create_dir(&directory).unwrap();
+    crate::net::sh(&format!("mount -t bpf bpf {}", directory.display()));
+    let unmount = || crate::net::sh(&format!("umount {}", directory.display()));
+    let persist = format!("--persist {}", directory.display());
+    attach_places(&mut net, &persist);
+    let ports = |net: &Net| [53, 5000, 9000, 9001].map(|port| answered(net, port) == 12);
+    assert_eq!(ports(&net), [false, false, false, true]);
+    net.kill_both();
+    assert_eq!(ports(&net), [false, false, false, true]);
+    let (ok, said) = net.run(&net.r, "$PENSTOCK up r0 r1");
+    assert!(!ok && said.contains("`penstock detach` takes it away"), "{said}");
+
+    // The next process goes on, with another ruleset.
+    let file = net.directory.join("rules.nft");
+    std::fs::write(
+        &file,
+        "table inet t {
+           chain f { type filter hook forward priority 0; udp dport 9001 counter drop; }
+         }",
+    )
+    .unwrap();
+    net.attach(&format!("--rules {} {persist}", file.display()));
+    assert_eq!(ports(&net), [true, true, true, false]);
+    net.kill_both();
+    assert_eq!(ports(&net), [true, true, true, false]);
+    net.ok(&net.r, "$PENSTOCK detach");
+    assert_eq!(ports(&net), [true; 4]);
+    let names = std::fs::read_dir(&directory).unwrap().map(|e| e.unwrap().file_name());
+    let left: Vec<_> = names.filter(|n| n.to_string_lossy().contains("penstock")).collect();
+    assert!(left.is_empty(), "{left:?}");
+    unmount();
 }

@@ -104,7 +104,10 @@ pub fn run(config: Config) -> Result<(), String> {
     if let (Some(state), Some(broken)) = (&config.state, &broken) {
         state.set_aside(broken)?;
     }
-    let mut leftovers = Leftovers::find();
+    let mut leftovers = match config.attach {
+        Some(_) => Leftovers::default(),
+        None => Leftovers::find(),
+    };
     let workers = match config.workers {
         Some(workers) => workers,
         None => workers_for(&mut socket, &config.ports.named)?,

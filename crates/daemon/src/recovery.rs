@@ -29,7 +29,9 @@ pub enum Recovered {
 /// A sentence.
 pub(crate) fn give_back_left(socket: &mut Socket) -> Result<Option<OnDeath>, String> {
     let Some(left) = Record::read()? else { return Ok(None) };
-    log("an earlier dataplane has died together with its guardian: giving its devices back");
+    if !left.ports.is_empty() {
+        log("an earlier dataplane has died together with its guardian: giving its devices back");
+    }
     restore(socket, &left.ports, left.age()).iter().for_each(log);
     record::remove();
     Ok(Some(left.on_death))
