@@ -14,6 +14,8 @@ pub(super) struct Kernel {
     pub(super) cast: u32,
     /// `bpf_dynptr_from_skb`
     pub(super) dynptr: u32,
+    /// `bpf_cast_to_kern_ctx`: `struct sk_buff` of a program at tcx.
+    pub(super) of_context: u32,
     /// `struct sk_buff`
     pub(super) skb: SkBuff,
     /// `struct nf_hook_state`
@@ -122,6 +124,7 @@ impl Kernel {
         Ok(Kernel {
             cast: function("bpf_rdonly_cast")?,
             dynptr: function("bpf_dynptr_from_skb")?,
+            of_context: function("bpf_cast_to_kern_ctx")?,
             skb,
             state_in: at("nf_hook_state", "in")?,
             state_out: at("nf_hook_state", "out")?,

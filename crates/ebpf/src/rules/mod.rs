@@ -174,6 +174,9 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
         Place::Xdp(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => None,
     };
     let plan = plan::Plan::new(&job)?;
+    if let (Place::TcxEgress(_), true) = (job.place, plan.headers()) {
+        learn_kernel().map_err(NotOffloadable::all)?;
+    }
     let counters = plan.counters();
     let mut asm = Asm::new();
     let (done, drop) = (asm.label(), asm.label());

@@ -14,10 +14,13 @@ use penstock_sets::Set;
 
 use super::counters::{Counters, MOST};
 use super::ct;
-use super::frame::{Base, Field, Slots};
+use super::frame::{Base, Field, Slot, Slots};
 use super::meta::{self, Source};
 use super::{Entry, Job, NotOffloadable, Place, StateRef, stateful};
 use penstock_bpf::ProgramKind;
+
+/// `ARPHRD_*` of devices with Ethernet frames: Ethernet and loopback.
+const ETHERNET: [u16; 2] = [1, 772];
 
 /// Where a tag stands in a link header.
 const TAG_AT: u16 = 12;
@@ -42,6 +45,11 @@ impl Plan {
             length: false,
         };
         let all = |reason: &str| NotOffloadable::all(reason);
+        if let Some(device) = job.place.device().filter(|d| !ETHERNET.contains(&d.interface.arphrd))
+        {
+            let kind = device.interface.arphrd;
+            return Err(all(&format!("a device without Ethernet frames (ARPHRD type {kind})")));
+        }
         let at_hook = matches!(job.place, Place::Netfilter(_));
         if job.entries.iter().any(|entry| matches!(entry, Entry::Ip(_)) != at_hook) {
             return Err(all("a chain of another kind of hook"));
@@ -65,6 +73,15 @@ impl Plan {
             || !survey.states.is_empty()
             || survey.slots.find(Field::Length).is_some();
         Ok(Plan { counters: Counters::new(survey.states), slots: survey.slots, transport, length })
+    }
+
+    /// Whether something is asked for that is in a network header or after it.
+    pub(super) fn headers(&self) -> bool {
+        let network = |slot: Slot| match slot.field {
+            Field::Bytes { base, .. } => base >= Base::Network,
+            _ => false,
+        };
+        self.transport || self.slots.iter().any(network)
     }
 
     /// The counters, nothing counted.

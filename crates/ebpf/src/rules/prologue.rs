@@ -140,9 +140,12 @@ impl Compiler<'_> {
             }
             ProgramKind::SchedCls => {
                 self.asm.load(Width::W, LENGTH, CONTEXT, SKB_LEN);
+                self.asm.mov(COUNTERS, ETH_LEN);
+                if matches!(self.job.place, Place::TcxEgress(_)) {
+                    self.egress_network();
+                }
                 self.asm.load(Width::W, R4, CONTEXT, SKB_PROTOCOL);
                 self.asm.swap(R4, 16);
-                self.asm.mov(COUNTERS, ETH_LEN);
             }
             ProgramKind::Netfilter => return self.skb_link(),
         }

@@ -56,6 +56,20 @@ impl Compiler<'_> {
         self.asm.store(Width::D, R10, NETWORK, R4);
     }
 
+    /// [`COUNTERS`] = where the network header is at egress of a device: after tags that are in
+    /// front of it, or before some, as whoever made the frame has it.
+    pub(super) fn egress_network(&mut self) {
+        let Ok(kernel) = Kernel::running() else { return };
+        if !self.plan.headers() {
+            return;
+        }
+        self.asm.mov(R1, CONTEXT);
+        self.asm.call_kfunc(kernel.of_context);
+        self.asm.mov(R1, R0);
+        self.skb_header(kernel, kernel.skb.network_header);
+        self.asm.mov(COUNTERS, R4);
+    }
+
     /// Fields of the link header, of packets that have one (`skb_mac_header_was_set()`,
     /// `skb_mac_header_len()`).
     pub(super) fn skb_link_fields(&mut self, kernel: &Kernel) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The same rules in nf_tables and as programs at the hooks of a router, one after the other for
-//! each packet, while two hosts talk through it and to it: both count the same.
+//! The same rules in nf_tables and as programs at the hooks and devices of a router, one after the
+//! other for each packet, while two hosts talk through it and to it: both count the same.
 
 mod rights;
 
@@ -13,14 +13,17 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use penstock_bpf::{InetFamily, InetHook, Link, NetfilterHook, Next};
-use penstock_ebpf::rules::{Counters, Entry, Job, Place, compile};
+use penstock_bpf::{InetFamily, InetHook, Link, NetfilterHook, Next, Program};
+use penstock_ebpf::rules::{Compiled, Counters, Device, Entry, Job, Place, compile};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
 use penstock_lang::source::{NoFiles, Origin};
 use penstock_program::Hook;
+use penstock_program::env::Interface;
 use penstock_ruleset::link::Linked;
 use penstock_ruleset::{Family, Ruleset};
+use penstock_testkit::build::*;
+use penstock_wire::ethernet::Mac;
 
 /// Bytes of a connection.
 const AMOUNT: usize = 8 << 20;
@@ -44,8 +47,8 @@ struct Lab {
 }
 
 impl Lab {
-    fn new() -> Self {
-        let lab = Lab { prefix: format!("penstock-netfilter-{}", std::process::id()) };
+    fn new(name: &str) -> Self {
+        let lab = Lab { prefix: format!("penstock-nft-{}-{name}", std::process::id()) };
         for end in ["a", "r", "b"] {
             run(&format!("ip netns add {}", lab.name(end)), "");
             lab.inside(end, || {
@@ -154,6 +157,41 @@ impl Lab {
         client.send_to(b"x", (to, 7)).unwrap();
     }
 
+    /// Frames with no tag, one and two that a packet socket of the router sends by r1.
+    fn tagged(&self) {
+        let link = || Ethernet::new("02:00:00:00:00:f1", "02:00:00:00:00:b0");
+        let packet = || Ipv4::new("198.18.5.7", "198.18.5.8") / Udp::new(5, 9) / payload([7; 60]);
+        let frames = [
+            (link() / packet()).build(),
+            (link() / Vlan::new(5) / packet()).build(),
+            (link() / Vlan::new(5) / Vlan::new(7) / packet()).build(),
+            (link() / Vlan::new(5).service() / Vlan::new(7) / packet()).build(),
+        ];
+        self.inside("r", || {
+            // SAFETY: the address is as long as said, frames are read only, and the descriptor is
+            // this thread's.
+            unsafe {
+                let socket = libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0);
+                assert!(socket >= 0);
+                let mut address: libc::sockaddr_ll = std::mem::zeroed();
+                address.sll_family = libc::AF_PACKET as u16;
+                address.sll_ifindex = libc::if_nametoindex(c"r1".as_ptr()) as i32;
+                for frame in &frames {
+                    let sent = libc::sendto(
+                        socket,
+                        frame.as_ptr().cast(),
+                        frame.len(),
+                        0,
+                        (&raw const address).cast(),
+                        size_of_val(&address) as u32,
+                    );
+                    assert_eq!(sent, frame.len() as isize);
+                }
+                libc::close(socket);
+            }
+        });
+    }
+
     fn traffic(&self) {
         for (end, to) in [
             ("b", "198.19.0.7"),
@@ -179,6 +217,37 @@ impl Drop for Lab {
             let _ = Command::new("ip").args(["netns", "del", &self.name(end)]).status();
         }
     }
+}
+
+fn load(compiled: &Compiled) -> (Program, Counters) {
+    let loaded = compiled.load("rules");
+    loaded.unwrap_or_else(|e| panic!("{e}\n{}", &e.log[e.log.len().saturating_sub(4000)..]))
+}
+
+/// Attaches the chains at egress of a ruleset to both devices of the router, where packets come
+/// from the chains of nf_tables.
+fn attach_egress(lab: &Lab, ruleset: &Ruleset) -> (Vec<Link>, Vec<Counters>) {
+    let linked = Linked::new(&ruleset.generation()).unwrap();
+    let entries: Vec<_> = linked.bases.iter().map(|base| Entry::Netdev(base.chain)).collect();
+    let attach = |device: &str, mac: u8| {
+        let name = std::ffi::CString::new(device).unwrap();
+        // SAFETY: the name is a string that ends.
+        let index = lab.inside("r", || unsafe { libc::if_nametoindex(name.as_ptr()) });
+        let padded = |text: &str| {
+            let mut out = [0; 16];
+            out[..text.len()].copy_from_slice(text.as_bytes());
+            out
+        };
+        let interface =
+            Interface { name: padded(device), kind: padded("veth"), arphrd: 1, group: 0 };
+        let device = Device { index, mac: Mac([2, 0, 0, 0, 0, mac]), interface };
+        let place = Place::TcxEgress(&device);
+        let job =
+            Job { image: &linked.image, entries: &entries, place, next: &Next::Pass, shared: None };
+        let (program, counts) = load(&compile(job).unwrap());
+        (lab.inside("r", || program.attach_egress(index).unwrap()), counts)
+    };
+    [attach("r0", 0xf0), attach("r1", 0xf1)].into_iter().unzip()
 }
 
 /// Attaches all chains of a ruleset at netfilter hooks, each after the chain of nf_tables.
@@ -210,11 +279,7 @@ fn attach(lab: &Lab, ruleset: &Ruleset) -> (Vec<Link>, Vec<Counters>) {
                 next: &Next::Pass,
                 shared: None,
             };
-            let compiled = compile(job).unwrap_or_else(|e| panic!("{hook}: {e}"));
-            let loaded = compiled.load("rules");
-            let (program, counts) = loaded.unwrap_or_else(|e| {
-                panic!("{hook}: {e}\n{}", &e.log[e.log.len().saturating_sub(4000)..])
-            });
+            let (program, counts) = load(&compile(job).unwrap_or_else(|e| panic!("{hook}: {e}")));
             let priority = base.base.priority + 1;
             let link = lab.inside("r", || program.attach_netfilter(hook, priority, false).unwrap());
             links.push(link);
@@ -283,16 +348,10 @@ fn table(family: &str, chains: &str) -> String {
 
 #[test]
 fn programs_at_hooks_count_what_nf_tables_counts() {
-    for tool in ["ip", "nft", "ping"] {
-        if Command::new(tool).arg("-V").output().is_err() {
-            println!("skipped: there is no {tool}");
-            return;
-        }
-    }
-    if !rights::may_load() {
+    if !can() {
         return;
     }
-    let lab = Lab::new();
+    let lab = Lab::new("hooks");
     let hooks = ["prerouting", "input", "forward", "output", "postrouting"];
     for family in ["inet", "ip", "ip6"] {
         let rules = rules(family);
@@ -313,19 +372,91 @@ fn programs_at_hooks_count_what_nf_tables_counts() {
         let (links, mut counters) = attach(&lab, &ruleset);
         lab.traffic();
         drop(links);
-        let kernel = lab.nft("list ruleset", "");
-        lab.nft("flush ruleset", "");
-        counters.iter_mut().for_each(|counts| counts.collect().unwrap());
-        let programs = session(&mut ruleset, "list ruleset");
-        // Names of types are in files that the language is not given here.
-        let counts = |line: &str| line.split_once(" packets ").map(|(_, rest)| rest.to_owned());
-        let differ: Vec<_> = (kernel.lines().zip(programs.lines()))
-            .filter(|(kernel, programs)| counts(kernel) != counts(programs))
-            .collect();
-        assert!(differ.is_empty(), "{family}: {differ:#?}");
-        assert_eq!(kernel.lines().count(), programs.lines().count(), "{family}");
-        let counting = kernel.lines().filter(|line| line.contains(" packets ")).count();
-        let zero = kernel.lines().filter(|line| line.contains(" packets 0 ")).count();
-        println!("{family}: {counting} lines with counters, {zero} of them 0");
+        compare(&lab, &mut ruleset, &mut counters, family);
     }
+}
+
+/// The counters of both are equal.
+fn compare(lab: &Lab, ruleset: &mut Ruleset, counters: &mut [Counters], about: &str) {
+    let kernel = lab.nft("list ruleset", "");
+    lab.nft("flush ruleset", "");
+    counters.iter_mut().for_each(|counts| counts.collect().unwrap());
+    let programs = session(ruleset, "list ruleset");
+    // Names of types are in files that the language is not given here.
+    let counts = |line: &str| line.split_once(" packets ").map(|(_, rest)| rest.to_owned());
+    let differ: Vec<_> = (kernel.lines().zip(programs.lines()))
+        .filter(|(kernel, programs)| counts(kernel) != counts(programs))
+        .collect();
+    assert!(differ.is_empty(), "{about}: {differ:#?}");
+    assert_eq!(kernel.lines().count(), programs.lines().count(), "{about}");
+    let counting = kernel.lines().filter(|line| line.contains(" packets ")).count();
+    let zero = kernel.lines().filter(|line| line.contains(" packets 0 ")).count();
+    println!("{about}: {counting} lines with counters, {zero} of them 0");
+    assert!(counting > 2 * zero, "{about}: {kernel}");
+}
+
+/// What the machine and the caller can do.
+fn can() -> bool {
+    for tool in ["ip", "nft", "ping"] {
+        if Command::new(tool).arg("-V").output().is_err() {
+            println!("skipped: there is no {tool}");
+            return false;
+        }
+    }
+    rights::may_load()
+}
+
+#[test]
+fn programs_at_tcx_egress_count_what_nf_tables_counts() {
+    if !can() {
+        return;
+    }
+    let lab = Lab::new("egress");
+    let text = "table netdev t {
+        set ports { type inet_service; flags interval; counter; elements = { 53, 9000-9001, 20000-21000 }; }
+        chain seen { counter
+            meta length > 500 counter return
+            counter
+        }
+        chain out { type filter hook egress devices = { r0, r1 } priority 10; policy accept;
+            meta l4proto tcp counter
+            meta l4proto udp meta length > 1600 counter
+            meta l4proto tcp meta length > 1600 counter
+            meta l4proto tcp ip saddr 198.18.0.7 counter
+            udp dport @ports counter
+            tcp dport 1-6000 meta length 41-1500 counter
+            ip saddr 198.18.0.7 ip daddr 198.19.0.7 counter
+            ip frag-off & 0x1fff != 0 counter
+            ip6 nexthdr 44 counter
+            ip6 saddr 2001:db8:0:a::7 udp length > 100 counter
+            meta l4proto tcp @ih,0,8 7 counter
+            @th,16,16 9001 meta l4proto udp counter
+            ether saddr 02:00:00:00:00:f0 tcp sport 5201 counter
+            ether daddr 02:00:00:00:00:b0 udp dport 53 counter
+            meta l4proto tcp meta oifname \"r0\" counter
+            meta l4proto tcp meta iifname \"r0\" counter
+            meta l4proto tcp meta oifkind \"veth\" counter
+            meta l4proto tcp meta iiftype 1 counter
+            meta l4proto tcp meta oiftype 1 counter
+            meta l4proto tcp meta iifgroup 0 counter
+            meta l4proto tcp meta iif 0 counter
+            meta l4proto udp meta pkttype host counter
+            meta l4proto tcp meta pkttype != host counter
+            meta l4proto udp meta mark set 7
+            meta l4proto udp meta mark 7 counter
+            udp dport vmap { 53 : jump seen, 9000-9100 : continue }
+            icmp type echo-request counter
+            @nh,0,8 0x45 counter
+            @nh,96,32 0xc6120507 counter
+            meta protocol vlan counter
+        }
+    }";
+    let mut ruleset = Ruleset::default();
+    session(&mut ruleset, text);
+    lab.nft("-f -", text);
+    let (links, mut counters) = attach_egress(&lab, &ruleset);
+    lab.traffic();
+    lab.tagged();
+    drop(links);
+    compare(&lab, &mut ruleset, &mut counters, "egress");
 }
