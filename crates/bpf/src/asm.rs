@@ -174,6 +174,10 @@ const CALL: u8 = 0x80;
 const EXIT: u8 = 0x90;
 const TO_BE: u8 = ALU32 | 0xd0 | 0x08;
 
+/// Instructions from which on a jump is a long one: the kernel puts several in the place of some,
+/// so distances grow.
+const LONG: u16 = 1 << 13;
+
 /// Why there is no program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AsmError {
@@ -455,17 +459,20 @@ impl Asm {
             if let Some(target) = targets.get(at).copied().flatten() {
                 let target = place(target).ok_or(AsmError::Unbound)?;
                 let distance = target as i64 - here as i64 - 1;
-                match (insn.code, i16::try_from(distance)) {
+                match (insn.code, i16::try_from(distance).ok()) {
                     (IMM64, _) => {
                         insn.imm = distance as i32;
                         code.functions.push(target);
                     }
-                    (_, Ok(near)) => insn.off = near,
                     // A long jump has its distance in the constant (Linux 6.6).
-                    (code, Err(_)) if code == JMP | JA => {
+                    (code, near)
+                        if code == JMP | JA
+                            && near.is_none_or(|near| near.unsigned_abs() >= LONG) =>
+                    {
                         (insn.code, insn.imm) = (JMP32 | JA, distance as i32);
                     }
-                    (_, Err(_)) => return Err(AsmError::TooFar),
+                    (_, Some(near)) => insn.off = near,
+                    (_, None) => return Err(AsmError::TooFar),
                 }
             }
             code.insns.push(insn);
