@@ -127,6 +127,7 @@ impl Compiler<'_> {
             self.asm.jump(block.ret);
         }
         self.walk_function();
+        self.take_function();
         Ok(())
     }
 

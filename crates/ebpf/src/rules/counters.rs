@@ -2,6 +2,7 @@
 
 //! Counters: cells of each processor, added up and given to the rules.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
@@ -12,13 +13,21 @@ use penstock_bpf::{Map, MapKind, MapSpec};
 
 /// Bytes of packets and bytes.
 pub(super) const CELL: usize = 16;
-/// Counters at most: a value of such a map has 32 KiB.
-pub(super) const MOST: usize = 2048;
+/// Cells of a value at most: a value of such a map has 32 KiB.
+const CELLS: usize = 2048;
+/// Counters at most.
+pub(super) const MOST: usize = 1 << 17;
+
+fn address(state: &StateRef) -> usize {
+    Arc::as_ptr(state).addr()
+}
 
 /// The counters of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     states: Vec<StateRef>,
+    /// Their numbers by address.
+    indexes: HashMap<usize, usize>,
     map: Option<Arc<Map>>,
     /// What was added already.
     seen: Vec<[u64; 2]>,
@@ -27,16 +36,18 @@ pub struct Counters {
 impl Counters {
     /// For these states, in this order.
     pub(super) fn new(states: Vec<StateRef>) -> Self {
+        let per_value = states.len().min(CELLS);
         let map = (!states.is_empty()).then(|| {
             Arc::new(Map::new(MapSpec {
                 name: "rule_counters",
                 kind: MapKind::PerCpuArray,
                 key: 4,
-                value: (states.len() * CELL) as u32,
-                entries: 1,
+                value: (per_value * CELL) as u32,
+                entries: states.len().div_ceil(per_value) as u32,
             }))
         });
-        Counters { seen: vec![[0; 2]; states.len()], states, map }
+        let indexes = states.iter().map(address).zip(0..).collect();
+        Counters { seen: vec![[0; 2]; states.len()], indexes, states, map }
     }
 
     /// Whether these are counters of the same states.
@@ -49,14 +60,14 @@ impl Counters {
         self.map.as_ref()
     }
 
-    /// Number of counters.
-    pub(super) fn len(&self) -> usize {
-        self.states.len()
+    /// Counters of a value of the map, of which the first is looked up in advance.
+    pub(super) fn per_value(&self) -> usize {
+        self.states.len().clamp(1, CELLS)
     }
 
     /// Number of a state's counter.
     pub(super) fn index(&self, state: &StateRef) -> Option<usize> {
-        self.states.iter().position(|other| Arc::ptr_eq(other, state))
+        self.indexes.get(&address(state)).copied()
     }
 
     /// Packets and bytes that the program has counted, all processors together, in order of the
@@ -67,11 +78,13 @@ impl Counters {
     pub fn read(&self) -> io::Result<Vec<[u64; 2]>> {
         let mut sums = vec![[0_u64; 2]; self.states.len()];
         let Some(map) = &self.map else { return Ok(sums) };
-        let values = map.get(&[0; 4])?.unwrap_or_default();
-        for cpu in values.chunks_exact((self.states.len() * CELL).max(1)) {
-            let (numbers, _) = cpu.as_chunks::<8>();
-            for (sum, number) in sums.iter_mut().flatten().zip(numbers) {
-                *sum = sum.wrapping_add(u64::from_ne_bytes(*number));
+        for (key, sums) in (0_u32..).zip(sums.chunks_mut(self.per_value())) {
+            let values = map.get(&key.to_ne_bytes())?.unwrap_or_default();
+            for cpu in values.chunks_exact(self.per_value() * CELL) {
+                let (numbers, _) = cpu.as_chunks::<8>();
+                for (sum, number) in sums.iter_mut().flatten().zip(numbers) {
+                    *sum = sum.wrapping_add(u64::from_ne_bytes(*number));
+                }
             }
         }
         Ok(sums)

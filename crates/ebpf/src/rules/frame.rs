@@ -36,6 +36,9 @@ pub(super) const ETHERTYPE: i16 = -104;
 pub(super) const NETWORK: i16 = -112;
 /// State of the walk over IPv6 extension headers.
 pub(super) const WALK: i16 = -152;
+/// The packet's time, and what the function of limits is told, in the walk's place: no header is
+/// looked for any more.
+pub(super) const TIME: i16 = WALK;
 /// Bytes that a helper loads, at tcx.
 pub(super) const SCRATCH: i16 = -216;
 /// Fields begin below.

@@ -13,7 +13,7 @@ use super::frame::*;
 use super::hash::{Jhash, Scale};
 use super::words::{Word, first_bytes};
 use super::{Compiler, StateRef};
-use penstock_bpf::asm::{Alu, Cond, Label, Operand, Reg, Reg::*, Width};
+use penstock_bpf::asm::{Alu, Cond, Helper, Label, Operand, Reg, Reg::*, Width};
 
 /// Where a register word lives when it is computed.
 pub(super) fn home(slot: u8) -> i16 {
@@ -345,8 +345,29 @@ impl Compiler<'_> {
     /// Counts the packet.
     pub(super) fn count(&mut self, state: &StateRef) -> Result<(), String> {
         let index = self.plan.counters_ref().index(state).ok_or_else(refused)?;
-        self.count_at(COUNTERS, (index * CELL) as i16);
+        let per_value = self.plan.counters_ref().per_value();
+        let at = (index % per_value * CELL) as i16;
+        if index < per_value {
+            self.count_at(COUNTERS, at);
+            return Ok(());
+        }
+        let absent = self.asm.label();
+        self.asm.mov32(R1, (index / per_value) as u32);
+        self.cells_of(R1);
+        self.asm.jump_if(Cond::Eq, R0, 0, absent);
+        self.count_at(R0, at);
+        self.asm.bind(absent);
         Ok(())
+    }
+
+    /// R0 = the processor's counters of the value with this number, or 0.
+    pub(super) fn cells_of(&mut self, number: Reg) {
+        let Some(map) = self.plan.counters_ref().map().cloned() else { return };
+        self.asm.store(Width::W, R10, OPAQUE + 4, number);
+        self.asm.mov(R2, R10);
+        self.asm.alu(Alu::Add, R2, i32::from(OPAQUE) + 4);
+        self.asm.map(R1, &map);
+        self.asm.call(Helper::MapLookup);
     }
 
     /// Counts the packet in the cell at `base + at`.

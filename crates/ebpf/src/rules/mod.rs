@@ -190,6 +190,7 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
         kernel,
         later_fragments: false,
         walk: None,
+        take: None,
     };
     compiler.prologue();
     compiler.ends();
@@ -217,6 +218,8 @@ struct Compiler<'a> {
     later_fragments: bool,
     /// The function that walks over extension headers, if something needs it.
     walk: Option<Label>,
+    /// The function that takes tokens of limits, if something needs it.
+    take: Option<Label>,
 }
 
 impl Compiler<'_> {

@@ -2,7 +2,7 @@
 
 //! What chains need, found out before a line is written; what has no translation is refused here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use penstock_program::expr::{MetaKey, PayloadBase};
 use penstock_program::image::{
@@ -32,6 +32,8 @@ pub(super) struct Plan {
     pub(super) transport: bool,
     /// The packet's length is asked for or counted.
     pub(super) length: bool,
+    /// The time is asked for.
+    pub(super) time: bool,
     counters: Counters,
 }
 
@@ -41,8 +43,10 @@ impl Plan {
             job,
             slots: Slots::default(),
             states: Vec::new(),
+            known: HashSet::new(),
             depths: HashMap::new(),
             length: false,
+            time: false,
         };
         let all = |reason: &str| NotOffloadable::all(reason);
         if let Some(device) = job.place.device().filter(|d| !ETHERNET.contains(&d.interface.arphrd))
@@ -72,7 +76,8 @@ impl Plan {
         let length = survey.length
             || !survey.states.is_empty()
             || survey.slots.find(Field::Length).is_some();
-        Ok(Plan { counters: Counters::new(survey.states), slots: survey.slots, transport, length })
+        let Survey { states, slots, time, .. } = survey;
+        Ok(Plan { counters: Counters::new(states), slots, transport, length, time })
     }
 
     /// Whether something is asked for that is in a network header or after it.
@@ -98,10 +103,14 @@ struct Survey<'a> {
     job: &'a Job<'a>,
     slots: Slots,
     states: Vec<StateRef>,
+    /// Their addresses.
+    known: HashSet<usize>,
     /// Calls beneath a chain; `None` while it is being looked at.
     depths: HashMap<(ChainIndex, bool), Option<usize>>,
     /// Bytes are counted in shared states.
     length: bool,
+    /// The time is asked for.
+    time: bool,
 }
 
 impl Survey<'_> {
@@ -162,7 +171,7 @@ impl Survey<'_> {
         if !matches!(**state, penstock_program::State::Counter(_)) {
             return Err("a counter in a set that packets change".into());
         }
-        if !self.states.iter().any(|s| std::sync::Arc::ptr_eq(s, state)) {
+        if self.known.insert(std::sync::Arc::as_ptr(state).addr()) {
             self.states.push(state.clone());
         }
         if self.states.len() > MOST {
@@ -181,6 +190,7 @@ impl Survey<'_> {
         }
         if stateful::state_of(op).is_some() && self.job.shared.is_some() {
             self.length |= stateful::counts_bytes(op);
+            self.time |= stateful::asks_for_time(op);
             return Ok(());
         }
         if let Op::CtState { .. } | Op::Ct { .. } = op {

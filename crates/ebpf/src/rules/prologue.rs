@@ -49,12 +49,10 @@ impl Compiler<'_> {
             self.transport();
         }
         self.make_unknown();
-        if let Some(map) = self.plan.counters_ref().map().cloned() {
-            self.asm.store(Width::W, R10, OPAQUE + 4, 0);
-            self.asm.mov(R2, R10);
-            self.asm.alu(Alu::Add, R2, i32::from(OPAQUE) + 4);
-            self.asm.map(R1, &map);
-            self.asm.call(Helper::MapLookup);
+        self.time();
+        if self.plan.counters_ref().map().is_some() {
+            self.asm.mov(R1, 0);
+            self.cells_of(R1);
             self.asm.jump_if(Cond::Eq, R0, 0, self.done);
             self.asm.mov(COUNTERS, R0);
         }

@@ -50,6 +50,8 @@ struct Places {
 pub struct SharedStates {
     words: SharedWords,
     places: Mutex<Places>,
+    /// The time is what [`SharedStates::set_time`] says, in the word after all others.
+    given_time: bool,
 }
 
 fn key(state: &StateRef) -> usize {
@@ -62,8 +64,37 @@ impl SharedStates {
     /// # Errors
     /// Those of bpf(2).
     pub fn new() -> io::Result<Self> {
-        let words = SharedWords::new("rule_states", MOST)?;
-        Ok(SharedStates { words, places: Mutex::default() })
+        let words = SharedWords::new("rule_states", MOST + 1)?;
+        Ok(SharedStates { words, places: Mutex::default(), given_time: false })
+    }
+
+    /// None yet, of programs that take the time from [`SharedStates::set_time`] instead of the
+    /// kernel's clock.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn with_given_time() -> io::Result<Self> {
+        Ok(SharedStates { given_time: true, ..SharedStates::new()? })
+    }
+
+    /// Says what the time is for programs (ns), where it is given.
+    pub fn set_time(&self, now: u64) {
+        if let Some(word) = self.words.get(MOST) {
+            word.store(now, Relaxed);
+        }
+    }
+
+    /// The present time of programs (ns).
+    pub(super) fn time(&self) -> u64 {
+        match self.words.get(MOST) {
+            Some(word) if self.given_time => word.load(Relaxed),
+            _ => monotonic(),
+        }
+    }
+
+    /// The map with the time, and where, if it is given.
+    pub(super) fn given_time(&self) -> Option<(&Arc<Map>, u32)> {
+        self.given_time.then(|| (self.words.map(), MOST * size_of::<u64>() as u32))
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
@@ -105,7 +136,7 @@ impl SharedStates {
     /// States have what programs have done, and programs what was reset since the last call. `now`
     /// is the present time of the states' own clock, in nanoseconds.
     pub fn sync(&self, now: u64) {
-        let ago = |time: u64| now.saturating_sub(monotonic().saturating_sub(time));
+        let ago = |time: u64| now.saturating_sub(self.time().saturating_sub(time));
         for place in self.places().known.values_mut() {
             let Some(word) = self.words.get(place.index) else { continue };
             place.sync(word, &ago);

@@ -11,10 +11,21 @@ use super::frame::*;
 use super::lower::refused;
 use super::shared::FULL;
 use super::{Compiler, StateRef};
-use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
+use penstock_bpf::asm::{Alu, Cond, Helper, Reg::*, Width};
 
 /// How often it is tried again where another processor was faster.
 const TRIES: i32 = 64;
+
+/// As often a processor tries to take tokens while others take some (`BPF_MAX_LOOPS` is more).
+const TAKES: i32 = 1 << 20;
+
+/// From [`TIME`] on: the time; where the word is; what the packet costs; the most tokens; whether
+/// the packet is within the rate.
+const AT_TIME: i16 = 0;
+const AT_WORD: i16 = 8;
+const AT_COST: i16 = 16;
+const AT_MOST: i16 = 24;
+const AT_WITHIN: i16 = 32;
 
 /// The state of a statement, if it is a shared word.
 pub(super) fn state_of(op: &Op) -> Option<&StateRef> {
@@ -43,7 +54,30 @@ pub(super) fn counts_bytes(op: &Op) -> bool {
     }
 }
 
+/// Whether a statement asks for the time.
+pub(super) fn asks_for_time(op: &Op) -> bool {
+    match op {
+        Op::Stateful(stateful) => matches!(&**stateful, Stateful::Limit { .. } | Stateful::Last(_)),
+        _ => false,
+    }
+}
+
 impl Compiler<'_> {
+    /// Notes the time, if something asks for it: the same for all rules that a packet meets.
+    pub(super) fn time(&mut self) {
+        if !self.plan.time {
+            return;
+        }
+        match self.job.shared.and_then(|shared| shared.given_time()) {
+            Some((map, at)) => {
+                self.asm.map_value(R1, map, at);
+                self.asm.load(Width::D, R0, R1, 0);
+            }
+            None => self.asm.call(Helper::KtimeGetNs),
+        }
+        self.asm.store(Width::D, R10, TIME, R0);
+    }
+
     /// The statement.
     pub(super) fn stateful(&mut self, op: &Op, rule: &mut Rule) -> Result<(), String> {
         let state = state_of(op).ok_or_else(refused)?;
@@ -70,19 +104,11 @@ impl Compiler<'_> {
                 self.asm.jump_if(breaks, R2, R3, rule.next);
             }
             Stateful::Limit { bucket, .. } => {
-                self.asm.call(Helper::KtimeGetNs);
-                self.asm.mov(R3, R0);
                 self.asm.map_value(R1, &map, at);
-                let holds = self.asm.label();
-                let (within, beyond) = match bucket.is_over() {
-                    false => (holds, rule.next),
-                    true => (rule.next, holds),
-                };
-                self.take(bucket, within, beyond);
-                self.asm.bind(holds);
+                self.limit(bucket, rule);
             }
             Stateful::Last(_) => {
-                self.asm.call(Helper::KtimeGetNs);
+                self.asm.load(Width::D, R0, R10, TIME);
                 self.asm.map_value(R1, &map, at);
                 self.asm.store(Width::D, R1, 0, R0);
             }
@@ -91,62 +117,77 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Takes a packet's tokens of the bucket in the word at R1, at time R3 (`nft_limit_eval()`).
-    fn take(&mut self, bucket: &Bucket, within: Label, beyond: Label) {
+    /// Takes a packet's tokens of the bucket in the word at R1 (`nft_limit_eval()`); breaks where
+    /// it does not match.
+    pub(super) fn limit(&mut self, bucket: &Bucket, rule: &Rule) {
+        let function = *self.take.get_or_insert_with(|| self.asm.label());
         let asm = &mut self.asm;
-        let [again, full, have, least, retry, taken, refused] = [(); 7].map(|()| asm.label());
+        asm.store(Width::D, R10, TIME + AT_WORD, R1);
         match bucket.cost_of() {
-            Cost::Packets(cost) => asm.mov64(R4, cost),
+            Cost::Packets(cost) => asm.mov64(R2, cost),
             Cost::Bytes { nsecs, rate } => {
-                asm.mov64(R4, nsecs);
-                asm.alu(Alu::Mul, R4, LENGTH);
-                asm.mov64(R5, rate);
-                asm.alu(Alu::Div, R4, R5);
+                asm.mov64(R2, nsecs);
+                asm.alu(Alu::Mul, R2, LENGTH);
+                asm.mov64(R3, rate);
+                asm.alu(Alu::Div, R2, R3);
             }
         }
-        asm.store(Width::D, R10, SCRATCH, TRIES);
-        asm.bind(again);
-        asm.load(Width::D, R0, R1, 0);
-        asm.mov64(R2, FULL);
-        asm.jump_if(Cond::Eq, R0, R2, full);
-        asm.mov(R5, R3);
-        asm.alu(Alu::Sub, R5, R0);
-        asm.jump_if(Cond::SignedGt, R5, -1, least);
-        asm.mov(R5, 0);
-        asm.jump(have);
-        asm.bind(least);
+        asm.store(Width::D, R10, TIME + AT_COST, R2);
         asm.mov64(R2, bucket.tokens_max());
-        asm.jump_if(Cond::Le, R5, R2, have);
+        asm.store(Width::D, R10, TIME + AT_MOST, R2);
+        asm.store(Width::D, R10, TIME + AT_WITHIN, 0);
+        asm.mov(R1, TAKES);
+        asm.function(R2, function);
+        asm.mov(R3, R10);
+        asm.alu(Alu::Add, R3, i32::from(TIME));
+        asm.mov(R4, 0);
+        asm.call(Helper::Loop);
+        asm.load(Width::D, R0, R10, TIME + AT_WITHIN);
+        let breaks = if bucket.is_over() { Cond::Ne } else { Cond::Eq };
+        asm.jump_if(breaks, R0, 0, rule.next);
+    }
+
+    /// The function of [`Compiler::limit`], which the kernel calls until it returns 1: tries to take
+    /// the tokens. In line the verifier would follow each try at each limit.
+    pub(super) fn take_function(&mut self) {
+        let Some(function) = self.take else { return };
+        let asm = &mut self.asm;
+        let [full, back, have, taken, again] = [(); 5].map(|()| asm.label());
+        asm.bind(function);
+        asm.mov(R6, R2);
+        asm.load(Width::D, R1, R6, AT_WORD);
+        asm.load(Width::D, R2, R6, AT_TIME);
+        asm.load(Width::D, R5, R6, AT_MOST);
+        asm.load(Width::D, R0, R1, 0);
+        asm.mov(R8, R0);
+        asm.mov64(R3, FULL);
+        asm.jump_if(Cond::Eq, R0, R3, full);
+        asm.mov(R3, R2);
+        asm.alu(Alu::Sub, R3, R0);
+        // The clock went back to before the bucket was empty.
+        asm.jump_if(Cond::SignedGt, R3, -1, back);
+        asm.mov(R3, 0);
+        asm.bind(back);
+        asm.jump_if(Cond::Le, R3, R5, have);
         asm.bind(full);
-        asm.mov64(R5, bucket.tokens_max());
+        asm.mov(R3, R5);
         asm.bind(have);
-        // R5 are the tokens that there are, R2 those that are left.
-        asm.mov(R2, R5);
-        asm.alu(Alu::Sub, R2, R4);
-        asm.jump_if(Cond::SignedGt, R2, -1, taken);
-        asm.mov(R2, R3);
-        asm.alu(Alu::Sub, R2, R5);
-        asm.mov(R5, R2);
-        asm.mov(R2, R0);
-        asm.exchange_if(R1, 0, R5);
-        asm.jump_if(Cond::Ne, R0, R2, retry);
-        asm.jump(refused);
-        asm.bind(taken);
+        // R3 are the tokens that there are, R5 those that are left.
+        asm.load(Width::D, R4, R6, AT_COST);
         asm.mov(R5, R3);
-        asm.alu(Alu::Sub, R5, R2);
-        asm.mov(R2, R0);
-        asm.exchange_if(R1, 0, R5);
-        let over = asm.label();
-        asm.jump_if(Cond::Ne, R0, R2, over);
-        asm.jump(within);
-        asm.bind(over);
-        asm.bind(retry);
-        asm.load(Width::D, R2, R10, SCRATCH);
-        asm.alu(Alu::Sub, R2, 1);
-        asm.store(Width::D, R10, SCRATCH, R2);
-        asm.jump_if(Cond::Ne, R2, 0, again);
-        asm.bind(refused);
-        asm.jump(beyond);
+        asm.alu(Alu::Sub, R5, R4);
+        asm.mov(R7, 1);
+        asm.jump_if(Cond::SignedGt, R5, -1, taken);
+        asm.mov(R7, 0);
+        asm.mov(R5, R3);
+        asm.bind(taken);
+        asm.alu(Alu::Sub, R2, R5);
+        asm.exchange_if(R1, 0, R2);
+        asm.jump_if(Cond::Ne, R0, R8, again);
+        asm.store(Width::D, R6, AT_WITHIN, R7);
+        asm.exit_with(1);
+        asm.bind(again);
+        asm.exit_with(0);
     }
 
     /// R5 = the next number below the modulus, of those at R1 (`nft_ng_inc_gen()`).

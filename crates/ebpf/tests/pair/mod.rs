@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! A ruleset twice: once in the kernel, once in the interpreter. Both get the same commands, frames
+//! and times, and list the same.
+
+use penstock_bpf::{Next, Program, xdp};
+use penstock_ebpf::rules::{
+    Compiled, Counters, Device, Entry, Job, NotOffloadable, Place, SharedStates, compile,
+};
+use penstock_lang::names::NoNames;
+use penstock_lang::session::{Options, Session};
+use penstock_lang::source::{NoFiles, Origin};
+use penstock_packet::Packet;
+use penstock_program::env::Interface;
+use penstock_program::{Family, Hook, Outcome, run};
+use penstock_ruleset::Ruleset;
+use penstock_ruleset::link::Linked;
+use penstock_testkit::program::MockEnv;
+use penstock_wire::ethernet::Mac;
+
+const MAC: Mac = Mac([2, 0, 0, 0, 0, 2]);
+
+/// How far the packet clock is ahead of the kernel's.
+const AHEAD: u64 = 1_700_000_000_123_456_789;
+
+/// A command; what is printed, also of one that is refused.
+pub fn nft(ruleset: &mut Ruleset, text: &str, now: u64) -> Result<String, String> {
+    let mut session = Session::new(Options::default(), &NoFiles, &NoNames);
+    let outcome = session.run(Origin::CommandLine, text.to_owned(), ruleset, now);
+    if outcome.ok { Ok(outcome.stdout) } else { Err(outcome.stderr) }
+}
+
+fn device() -> Device {
+    let mut name = [0; 16];
+    name[..3].copy_from_slice(b"lan");
+    Device { index: 1, mac: MAC, interface: Interface { name, kind: [0; 16], arphrd: 1, group: 0 } }
+}
+
+fn entries(linked: &Linked) -> Vec<Entry> {
+    let mut bases: Vec<_> = linked.bases.iter().filter(|b| b.base.hook == Hook::Ingress).collect();
+    bases.sort_by_key(|b| b.base.priority);
+    bases.iter().map(|b| Entry::Netdev(b.chain)).collect()
+}
+
+/// The program of a ruleset's chains at ingress.
+pub fn compiled(ruleset: &Ruleset, states: &SharedStates) -> Result<Compiled, NotOffloadable> {
+    let linked = Linked::new(&ruleset.generation()).unwrap();
+    let device = device();
+    let entries = entries(&linked);
+    let job = Job {
+        image: &linked.image,
+        entries: &entries,
+        place: Place::Xdp(&device),
+        next: &Next::Pass,
+        shared: Some(states),
+    };
+    compile(job)
+}
+
+/// The two.
+pub struct Pair {
+    pub kernel: Ruleset,
+    pub interpreter: Ruleset,
+    pub states: SharedStates,
+    pub now: u64,
+    linked: Linked,
+    program: (Program, Counters),
+}
+
+impl Pair {
+    /// Both begin with this text.
+    pub fn new(text: &str) -> Self {
+        let now = AHEAD + 5_000_000_000;
+        let states = SharedStates::with_given_time().unwrap();
+        let [kernel, interpreter] = [(); 2].map(|()| {
+            let mut ruleset = Ruleset::default();
+            nft(&mut ruleset, text, now).unwrap_or_else(|e| panic!("{text}\n{e}"));
+            ruleset
+        });
+        let linked = Linked::new(&interpreter.generation()).unwrap();
+        let program = load(&kernel, &states, text);
+        Pair { kernel, interpreter, states, now, linked, program }
+    }
+
+    /// Gives both a command; what the kernel's prints. The next generation takes the place of the
+    /// present one.
+    pub fn command(&mut self, text: &str) -> String {
+        self.collect();
+        let ours = nft(&mut self.kernel, text, self.now);
+        assert_eq!(ours, nft(&mut self.interpreter, text, self.now), "{text}");
+        self.linked = Linked::new(&self.interpreter.generation()).unwrap();
+        self.program = load(&self.kernel, &self.states, text);
+        self.states.release();
+        self.collect();
+        ours.unwrap_or_else(|e| e)
+    }
+
+    pub fn collect(&mut self) {
+        self.states.set_time(self.now.wrapping_sub(AHEAD));
+        self.states.sync(self.now);
+        self.program.1.collect().unwrap();
+    }
+
+    /// Both get a frame; whether it is accepted.
+    pub fn frame(&mut self, frame: &[u8]) -> bool {
+        self.states.set_time(self.now.wrapping_sub(AHEAD));
+        let ran = self.program.0.run(frame, 0, 1).unwrap();
+        let accepted = self.interpreted(frame);
+        assert_eq!(ran.verdict == xdp::PASS, accepted, "{frame:02x?}");
+        accepted
+    }
+
+    /// Both list the same; what.
+    pub fn listed(&mut self) -> String {
+        self.collect();
+        let ours = nft(&mut self.kernel, "list ruleset", self.now).unwrap();
+        let theirs = nft(&mut self.interpreter, "list ruleset", self.now).unwrap();
+        assert_eq!(ours, theirs);
+        ours
+    }
+
+    fn interpreted(&self, frame: &[u8]) -> bool {
+        let mut packet = Packet::new();
+        let mut outside = MockEnv::at(Family::Netdev, Hook::Ingress);
+        if !packet.receive_ethernet(frame, MAC) {
+            return true;
+        }
+        (packet.meta.iif, packet.meta.time) = (1, self.now);
+        if packet.untag().is_err() {
+            return true;
+        }
+        packet.find_transport_checked();
+        let image = &self.linked.image;
+        entries(&self.linked).iter().all(|entry| {
+            let Entry::Netdev(chain) = entry else { unreachable!("only these are made") };
+            match run(image, *chain, &mut packet, &mut outside) {
+                Outcome::Accept => true,
+                Outcome::Policy => image.chain(*chain).unwrap().policy_accept != Some(false),
+                _ => false,
+            }
+        })
+    }
+}
+
+fn load(ruleset: &Ruleset, states: &SharedStates, text: &str) -> (Program, Counters) {
+    let compiled = compiled(ruleset, states).unwrap_or_else(|e| panic!("{text}\n{e}"));
+    compiled.load("rules").unwrap_or_else(|e| panic!("{text}\n{e}\n{}", tail(&e.log)))
+}
+
+fn tail(log: &str) -> &str {
+    let mut from = log.len().saturating_sub(6000);
+    while !log.is_char_boundary(from) {
+        from += 1;
+    }
+    &log[from..]
+}
