@@ -17,6 +17,7 @@
 mod generator;
 mod lab;
 pub(crate) mod live;
+pub(crate) mod netfilter;
 pub(crate) mod peers;
 mod process;
 

@@ -54,7 +54,7 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 16] = [
+pub const BENCHES: [Bench; 17] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; also at prerouting",
@@ -119,6 +119,11 @@ pub const BENCHES: [Bench; 16] = [
         name: "kernel",
         about: "the kernel's own rules, forwarding and XDP over veth (takes root)",
         variants: |_| kernel::variants(),
+    },
+    Bench {
+        name: "netfilter",
+        about: "chains at a netfilter hook: nf_tables against BPF programs (takes root)",
+        variants: |_| kernel::netfilter::variants(),
     },
     Bench {
         name: "live",

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_bpf::asm::Asm;
-use penstock_bpf::{AttachPoint, Link, Mode, Program, xdp};
+use penstock_bpf::{AttachPoint, Link, Mode, NetfilterHook, Program, xdp};
 
 use super::Result;
 
@@ -283,6 +283,19 @@ impl Lab {
         let index = self.index(device)?;
         let link =
             self.inside(|| program.attach(index, mode).map_err(|e| format!("{device}: {e}")))?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Puts a program at a netfilter hook.
+    pub(super) fn attach_netfilter(
+        &mut self,
+        hook: NetfilterHook,
+        priority: i32,
+        program: &Program,
+    ) -> Result<()> {
+        let attach = || program.attach_netfilter(hook, priority, false);
+        let link = self.inside(|| attach().map_err(|e| format!("{hook}: {e}")))?;
         self.links.push(link);
         Ok(())
     }

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Chains at a netfilter hook: in nf_tables, and as programs that links put there.
+//!
+//! Every frame is dropped by the last rule, at prerouting of IPv4 with priority raw.
+
+use std::rc::Rc;
+
+use penstock_bpf::asm::Asm;
+use penstock_bpf::{
+    InetFamily, InetHook, NetfilterHook, Next, Program, ProgramKind, netfilter::DROP,
+};
+use penstock_ebpf::rules::{Entry, Job, Place, compile};
+use penstock_ruleset::link::Linked;
+
+use super::generator::{Frames, Generator};
+use super::lab::{Bounds, Lab};
+use super::{PACKETS, Result, Sender, raw, ruleset};
+use crate::Variant;
+
+const HOOK: NetfilterHook = NetfilterHook { family: InetFamily::V4, hook: InetHook::Prerouting };
+
+/// Priority raw.
+const PRIORITY: i32 = -300;
+
+/// Rules that look at one packet after the other until the last one drops it.
+fn linear(count: usize, statement: &str) -> String {
+    let other = |n| format!("ip saddr 203.0.113.{n} udp dport {} {statement}drop\n", 1000 + n);
+    let others: String = (1..count).map(other).collect();
+    raw(&format!("{others}udp dport 9 {statement}drop"))
+}
+
+/// Rules of one port each.
+fn ports(count: usize) -> String {
+    let others: String = (1..count).map(|n| format!("tcp dport {} drop\n", 1000 + n)).collect();
+    raw(&format!("{others}udp dport 9 drop"))
+}
+
+/// The rules as a program in the place of the rules.
+fn attached(mut lab: Lab, rules: &str) -> Result<Lab> {
+    let linked = Linked::new(&ruleset(rules).generation()).map_err(|e| e.to_string())?;
+    let entries: Vec<_> = linked.bases.iter().map(|base| Entry::Ip(base.chain)).collect();
+    let job = Job {
+        image: &linked.image,
+        entries: &entries,
+        place: Place::Netfilter(HOOK),
+        next: &Next::Pass,
+        shared: None,
+    };
+    let compiled = compile(job).map_err(|e| e.to_string())?;
+    let (program, _) = compiled.load("bench_hook").map_err(|e| e.to_string())?;
+    lab.attach_netfilter(HOOK, PRIORITY, &program)?;
+    Ok(lab)
+}
+
+/// A program that drops everything.
+fn bare(mut lab: Lab) -> Result<Lab> {
+    let mut asm = Asm::new();
+    asm.exit_with(DROP);
+    let code = asm.finish().map_err(|e| e.to_string())?;
+    let program =
+        Program::load(ProgramKind::Netfilter, "bench_drop", &code).map_err(|e| e.to_string())?;
+    lab.attach_netfilter(HOOK, PRIORITY, &program)?;
+    Ok(lab)
+}
+
+/// All variants. What it makes is gone when they are.
+///
+/// # Errors
+/// A sentence that says which rights or tools are missing.
+pub(crate) fn variants() -> Result<Vec<Variant>> {
+    let bounds = Rc::new(Bounds::new()?);
+    let mut all = Vec::new();
+    let mut variant = |name: &str, against: Option<&'static str>, lab: Lab| {
+        let generator = Generator::new(&lab, "a0", 1, Frames::Stay, false)?;
+        let mut sender = Sender { generator, lab, end: "r0" };
+        sender.check().map_err(|what| format!("{name}: {what}"))?;
+        let deferred = bounds.clone();
+        let made = Variant::new(name, PACKETS, move || sender.send(PACKETS))
+            .with_others(move || deferred.deferred());
+        all.push(match against {
+            Some(against) => made.against(against),
+            None => made,
+        });
+        Ok::<_, String>(())
+    };
+    for (nft, bpf, rules) in [
+        ("nft-1", "bpf-1", linear(1, "")),
+        ("nft-20", "bpf-20", linear(20, "")),
+        ("nft-ports-20", "bpf-ports-20", ports(20)),
+        ("nft-counters-20", "bpf-counters-20", linear(20, "counter ")),
+    ] {
+        let lab = Lab::new(&bounds)?;
+        lab.nft(&rules)?;
+        variant(nft, None, lab)?;
+        variant(bpf, Some(nft), attached(Lab::new(&bounds)?, &rules)?)?;
+    }
+    variant("bpf-drop", Some("nft-1"), bare(Lab::new(&bounds)?)?)?;
+    Ok(all)
+}
