@@ -332,7 +332,7 @@ fn rules(family: &str) -> [String; 2] {
          ct state related,invalid,untracked meta l4proto { tcp, udp } counter\n\
          ct direction reply meta l4proto tcp counter\n ct direction original meta l4proto udp counter\n\
          ct status assured meta l4proto tcp counter\n ct status confirmed meta l4proto udp counter\n\
-         ct mark 0 meta l4proto udp counter\n ct protocol tcp counter\n ct l3proto ipv6 meta l4proto tcp counter\n\
+         ct mark 0 meta l4proto udp counter\n ct zone 0 meta l4proto tcp counter\n ct protocol tcp counter\n ct l3proto ipv6 meta l4proto tcp counter\n\
          meta l4proto udp ct original proto-dst 53 counter\n meta l4proto udp ct reply proto-dst 20053 counter\n\
          udp dport vmap { 53 : jump seen, 9000-9100 : goto end }\n";
     [all.to_owned(), of_family.to_owned()]

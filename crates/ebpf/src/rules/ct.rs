@@ -38,6 +38,8 @@ pub(super) enum CtField {
     Status,
     /// Mark.
     Mark,
+    /// Zone of both directions.
+    Zone,
     /// Family of its addresses.
     L3Protocol,
     /// Transport protocol.
@@ -56,7 +58,7 @@ impl CtField {
             CtField::Direction | CtField::L3Protocol | CtField::Protocol => 1,
             CtField::Address { v6: true, .. } => 16,
             CtField::Address { v6: false, .. } => 4,
-            CtField::Port { .. } => 2,
+            CtField::Port { .. } | CtField::Zone => 2,
         }
     }
 }
@@ -88,6 +90,7 @@ pub(super) fn field(place: Place<'_>, op: &Op) -> Result<Option<CtField>, String
         CtKey::Direction => CtField::Direction,
         CtKey::Status => CtField::Status,
         CtKey::Mark if conn.mark.is_some() => CtField::Mark,
+        CtKey::Zone if conn.zone.is_some() && dir.is_none() => CtField::Zone,
         CtKey::L3Protocol => CtField::L3Protocol,
         CtKey::Protocol => CtField::Protocol,
         CtKey::Src => return address(true, None),
@@ -199,10 +202,13 @@ impl Compiler<'_> {
                 return self.present(slot);
             }
             CtField::Status => conn.status,
-            CtField::Mark => match conn.mark {
-                Some(mark) => mark,
-                None => return,
-            },
+            CtField::Mark | CtField::Zone => {
+                let at = if field == CtField::Mark { conn.mark } else { conn.zone };
+                match at {
+                    Some(at) => at,
+                    None => return,
+                }
+            }
             CtField::L3Protocol => tuple(false) + conn.l3num,
             CtField::Protocol => tuple(false) + conn.protonum,
             CtField::Address { source, reply, .. } => {

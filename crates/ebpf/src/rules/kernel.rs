@@ -61,6 +61,8 @@ pub(super) struct Conn {
     pub(super) status: i16,
     /// `None` where the kernel has no marks of connections.
     pub(super) mark: Option<i16>,
+    /// `None` where the kernel has no zones.
+    pub(super) zone: Option<i16>,
     /// Of the tuple of each direction.
     pub(super) tuples: [i16; 2],
     /// In a tuple.
@@ -151,6 +153,7 @@ impl Conn {
         Some(Conn {
             status: at("nf_conn", "status")?,
             mark: at("nf_conn", "mark"),
+            zone: at("nf_conn", "zone.id"),
             tuples: [first, first.checked_add(step)?],
             src: tuple("src.u3")?,
             src_port: tuple("src.u")?,
