@@ -29,6 +29,10 @@ use penstock_wire::ethernet::Mac;
 const AMOUNT: usize = 8 << 20;
 const PORT: u16 = 5201;
 
+/// Where A sends to: namespace and address.
+const TARGETS: [(&str, &str); 4] =
+    [("b", "198.19.0.7"), ("r", "198.18.0.1"), ("b", "2001:db8:0:b::7"), ("r", "2001:db8:0:a::1")];
+
 /// A command that has to succeed; its output.
 fn run(line: &str, input: &str) -> String {
     let mut words = line.split_whitespace();
@@ -192,13 +196,50 @@ impl Lab {
         });
     }
 
+    /// What A gets answers to, from B and from the router: of datagrams of several sizes, and of
+    /// connections.
+    fn answered(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for (end, to) in TARGETS {
+            let to: IpAddr = to.parse().unwrap();
+            let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+            for port in [53, 9000, 9001, 9002] {
+                let server = self.inside(end, || UdpSocket::bind((to, port)).unwrap());
+                let client = self.inside("a", || UdpSocket::bind((any, 20_000 + port)).unwrap());
+                client.connect((to, port)).unwrap();
+                for socket in [&server, &client] {
+                    socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+                }
+                let mut buffer = [0; 4096];
+                for size in [1, 200, 1400, 3000] {
+                    let _ = client.send(&vec![9; size]);
+                    let mut got = ["nothing", "a request", "an answer"].into_iter();
+                    let mut end = got.next();
+                    if let Ok((len, from)) = server.recv_from(&mut buffer) {
+                        end = got.next();
+                        let _ = server.send_to(&buffer[..len], from);
+                        if client.recv(&mut buffer).is_ok() {
+                            end = got.next();
+                        }
+                    }
+                    all.push(format!("udp {to} {port} {size}: {end:?}"));
+                }
+            }
+            for port in [5201, 5202, 5203] {
+                let _listener = self.inside(end, || TcpListener::bind((to, port)).unwrap());
+                // Shorter than the time after which the first packet is sent once more.
+                let patience = Duration::from_millis(300);
+                let connected =
+                    self.inside("a", || TcpStream::connect_timeout(&(to, port).into(), patience));
+                all.push(format!("tcp {to} {port}: {}", connected.is_ok()));
+            }
+        }
+        thread::sleep(Duration::from_millis(100));
+        all
+    }
+
     fn traffic(&self) {
-        for (end, to) in [
-            ("b", "198.19.0.7"),
-            ("r", "198.18.0.1"),
-            ("b", "2001:db8:0:b::7"),
-            ("r", "2001:db8:0:a::1"),
-        ] {
+        for (end, to) in TARGETS {
             let to = to.parse().unwrap();
             self.datagrams(end, to);
             self.connection(end, to);
@@ -250,8 +291,8 @@ fn attach_egress(lab: &Lab, ruleset: &Ruleset) -> (Vec<Link>, Vec<Counters>) {
     [attach("r0", 0xf0), attach("r1", 0xf1)].into_iter().unzip()
 }
 
-/// Attaches all chains of a ruleset at netfilter hooks, each after the chain of nf_tables.
-fn attach(lab: &Lab, ruleset: &Ruleset) -> (Vec<Link>, Vec<Counters>) {
+/// Attaches all chains of a ruleset at netfilter hooks, `later` than their priorities.
+fn attach(lab: &Lab, ruleset: &Ruleset, later: i32) -> (Vec<Link>, Vec<Counters>) {
     let linked = Linked::new(&ruleset.generation()).unwrap();
     let (mut links, mut counters) = (Vec::new(), Vec::new());
     for base in &linked.bases {
@@ -280,7 +321,7 @@ fn attach(lab: &Lab, ruleset: &Ruleset) -> (Vec<Link>, Vec<Counters>) {
                 shared: None,
             };
             let (program, counts) = load(&compile(job).unwrap_or_else(|e| panic!("{hook}: {e}")));
-            let priority = base.base.priority + 1;
+            let priority = base.base.priority + later;
             let link = lab.inside("r", || program.attach_netfilter(hook, priority, false).unwrap());
             links.push(link);
             counters.push(counts);
@@ -369,7 +410,7 @@ fn programs_at_hooks_count_what_nf_tables_counts() {
         let mut ruleset = Ruleset::default();
         session(&mut ruleset, &text);
         lab.nft("-f -", &text);
-        let (links, mut counters) = attach(&lab, &ruleset);
+        let (links, mut counters) = attach(&lab, &ruleset, 1);
         lab.traffic();
         drop(links);
         compare(&lab, &mut ruleset, &mut counters, family);
@@ -393,6 +434,69 @@ fn compare(lab: &Lab, ruleset: &mut Ruleset, counters: &mut [Counters], about: &
     let zero = kernel.lines().filter(|line| line.contains(" packets 0 ")).count();
     println!("{about}: {counting} lines with counters, {zero} of them 0");
     assert!(counting > 2 * zero, "{about}: {kernel}");
+}
+
+/// Rules that drop at each hook, and by the state of connections.
+const DROPPING: &str = "table inet t {
+    set known { type inet_service; flags interval; elements = { 53, 9000-9001, 20000-30000 }; }
+    map fate { type inet_service : verdict; elements = { 5201 : accept, 5202 : drop, 5203 : jump late } }
+    chain late { meta nfproto ipv6 counter drop
+        counter
+    }
+    chain pre { type filter hook prerouting priority -150; policy accept;
+        udp dport 9000 udp length 208 counter drop
+        meta l4proto udp counter
+    }
+    chain input { type filter hook input priority 0; policy drop;
+        ct state established counter accept
+        ct state new udp dport 9001 meta length > 1000 counter drop
+        udp dport @known ct state new counter accept
+        tcp dport vmap @fate
+        meta l4proto { icmp, icmpv6 } accept
+        meta l4proto tcp accept
+    }
+    chain forward { type filter hook forward priority 5; policy drop;
+        iifname \"r0\" oifname \"r1\" jump there
+        ct state established udp sport 9001 udp length < 100 counter drop
+        ct direction reply ct state established accept
+        meta l4proto { icmp, icmpv6 } accept
+    }
+    chain there { udp dport 9002 counter return
+        udp dport @known counter accept
+        tcp flags syn tcp dport vmap @fate
+        meta l4proto tcp accept
+    }
+    chain output { type filter hook output priority 0; policy accept;
+        udp sport 53 meta length 29 counter drop
+        udp sport 53 counter
+    }
+    chain post { type filter hook postrouting priority 100; policy accept;
+        oifname \"r1\" udp dport 53 meta length > 2000 counter drop
+        oifname \"r1\" udp dport 53 counter
+    }
+}";
+
+#[test]
+fn programs_at_hooks_drop_what_nf_tables_drops() {
+    if !can() {
+        return;
+    }
+    let kernel = Lab::new("first");
+    kernel.nft("-f -", DROPPING);
+    let wanted = kernel.answered();
+    let lab = Lab::new("second");
+    let mut ruleset = Ruleset::default();
+    session(&mut ruleset, DROPPING);
+    // Connections are tracked while some rule asks for their state.
+    lab.nft("-f -", "table inet keep { chain c { ct state new\n }\n }");
+    let (links, mut counters) = attach(&lab, &ruleset, 0);
+    assert_eq!(lab.answered(), wanted);
+    drop(links);
+    compare(&kernel, &mut ruleset, &mut counters, "drops");
+    let answers = wanted.iter().filter(|line| line.contains("answer") || line.ends_with("true"));
+    let (answers, all) = (answers.count(), wanted.len());
+    println!("{answers} of {all} answered");
+    assert!(answers > all / 4 && answers < all * 3 / 4, "{wanted:#?}");
 }
 
 /// What the machine and the caller can do.
