@@ -104,6 +104,8 @@ impl From<i32> for Operand {
 #[allow(missing_docs)]
 pub enum Helper {
     MapLookup = 1,
+    MapUpdate = 2,
+    MapDelete = 3,
     KtimeGetNs = 5,
     Prandom = 7,
     ProcessorId = 8,

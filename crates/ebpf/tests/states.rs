@@ -193,7 +193,7 @@ fn processors_share_limits_and_quotas() {
             scope.spawn(|| program.run(&frame(9, 1, 0), 0, 50_000).unwrap());
         }
     });
-    states.sync(0);
+    states.sync(0).unwrap();
     counters.collect().unwrap();
     let listed = pair::nft(&mut ruleset, "list ruleset", 0).unwrap();
     assert!(listed.contains("counter packets 500 bytes 14000 accept"), "{listed}");

@@ -190,6 +190,11 @@ impl Dynamic {
         self.len() == 0
     }
 
+    /// How many elements are allowed.
+    pub fn limit(&self) -> u32 {
+        self.limit.load(Relaxed)
+    }
+
     /// Allows so many elements, at most as many as there is room for. More may be there already.
     pub fn set_limit(&self, size: u32) {
         self.limit.store(size.min(self.capacity), Relaxed);

@@ -150,7 +150,13 @@ impl Attached {
         let Some(net) = state.net.clone() else { return Ok(()) };
         let wanted = self.wanted(&net, linked).map_err(Refused::Offload)?;
         state.track(linked).map_err(Refused::Other)?;
-        state.load(wanted).map_err(Refused::Other)
+        state.load(wanted).map_err(Refused::Other)?;
+        // Sets that packets change have their elements from the beginning.
+        let synced = self.shared.sync(crate::now());
+        synced.map_err(|e| {
+            state.forget();
+            Refused::Other(format!("elements of sets cannot be added: {e}"))
+        })
     }
 
     /// What was loaded last is not to be in force.
@@ -173,7 +179,9 @@ impl Attached {
     /// States of rules have what programs have counted, and programs what was reset.
     pub(crate) fn collect(&self) {
         self.lock().running.iter().for_each(|running| running.loaded.collect());
-        self.shared.sync(crate::now());
+        if let Err(e) = self.shared.sync(crate::now()) {
+            log(format_args!("what packets have changed in sets cannot be read: {e}"));
+        }
     }
 
     /// Another network is in force: devices have come, gone or changed.
@@ -199,7 +207,10 @@ impl Attached {
     }
 
     /// What is due from time to time.
-    pub(crate) fn refresh(&self) {}
+    pub(crate) fn refresh(&self) {
+        // Elements expire.
+        self.collect();
+    }
 
     /// The kernel is to be as before when the process ends, also where its chains were to stay.
     pub(crate) fn leave_nothing(&self) {

@@ -45,6 +45,11 @@ pub(super) const SCRATCH: i16 = -216;
 pub(super) const FIELDS: i16 = SCRATCH;
 /// Lowest byte: 512 without the frame of the walk's function.
 const LOWEST: i16 = -480;
+/// A new element of a set that packets change, where rules have one: 120 bytes; where an element
+/// is.
+pub(super) const ROW: i16 = LOWEST;
+pub(super) const POINTER: i16 = ROW + 120;
+const LOWEST_WITH_ROW: i16 = POINTER + 8;
 
 /// What is found before the chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,12 +169,17 @@ pub(super) struct Slot {
     pub(super) bit: Option<u8>,
 }
 
+/// Why there is no place for a field.
+const TOO_MANY: &str = "the rules ask for more header bytes than the stack of a BPF program holds";
+
 /// All fields.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     all: Vec<Slot>,
     bits: u8,
     used: i16,
+    /// There is a place for elements of sets below the fields.
+    row: bool,
 }
 
 impl Slots {
@@ -179,6 +189,16 @@ impl Slots {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.all.iter().copied()
+    }
+
+    /// Keeps a place for elements of sets. The error is the reason.
+    pub(super) fn keep_row(&mut self) -> Result<(), &'static str> {
+        self.row = true;
+        if FIELDS - self.used < self.end() { Err(TOO_MANY) } else { Ok(()) }
+    }
+
+    fn end(&self) -> i16 {
+        if self.row { LOWEST_WITH_ROW } else { LOWEST }
     }
 
     /// Enters a field if it is not there. The error is the reason.
@@ -193,10 +213,8 @@ impl Slots {
         }
         let words = i16::from(field.len().div_ceil(4));
         let used = self.used + (words + words % 2) * 4;
-        if FIELDS - used < LOWEST {
-            return Err(
-                "the rules ask for more header bytes than the stack of a BPF program holds",
-            );
+        if FIELDS - used < self.end() {
+            return Err(TOO_MANY);
         }
         let bit = field.may_be_absent().then_some(self.bits);
         if bit.is_some() {

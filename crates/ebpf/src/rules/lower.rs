@@ -88,6 +88,8 @@ impl Compiler<'_> {
                 self.count(op.counter().ok_or_else(refused)?)?;
             }
             Op::Stateful(_) | Op::NumgenInc { .. } => self.stateful(op, rule)?,
+            Op::SetUpdate(update) => self.set_update(update, rule)?,
+            Op::LookupDynamic { .. } => self.dynamic_lookup(op, rule)?,
             // Info::not_offloaded says why.
             _ => return Err(refused()),
         }
@@ -122,6 +124,14 @@ impl Compiler<'_> {
     pub(super) fn keep(&mut self, slot: u8, reg: Reg, bytes: u8, rule: &mut Rule) {
         self.asm.store(Width::W, R10, home(slot), reg);
         rule.words.set(slot, Word::At { at: home(slot), bytes });
+    }
+
+    /// `reg` = up to `bytes` bytes of a register word, in memory order, the rest zero.
+    pub(super) fn asm_word(&mut self, reg: Reg, slot: u8, bytes: u8, rule: &Rule) {
+        self.word(reg, slot, rule);
+        if bytes < 4 {
+            self.asm.alu32(Alu::And, reg, first_bytes(bytes) as i32);
+        }
     }
 
     /// `reg` = a register word, in memory order.

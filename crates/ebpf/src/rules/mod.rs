@@ -12,6 +12,7 @@
 mod chain;
 mod counters;
 mod ct;
+mod dynset;
 mod frame;
 mod hash;
 mod kernel;
@@ -23,6 +24,7 @@ mod prologue;
 mod search;
 mod set;
 mod shared;
+mod shared_sets;
 mod skb;
 mod stateful;
 mod walk;

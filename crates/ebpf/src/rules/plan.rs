@@ -13,10 +13,10 @@ use penstock_program::op::{Info, Load, Op};
 use penstock_sets::Set;
 
 use super::counters::{Counters, MOST};
-use super::ct;
 use super::frame::{Base, Field, Slot, Slots};
 use super::meta::{self, Source};
 use super::{Entry, Job, NotOffloadable, Place, StateRef, stateful};
+use super::{ct, dynset};
 use penstock_bpf::ProgramKind;
 
 /// `ARPHRD_*` of devices with Ethernet frames: Ethernet and loopback.
@@ -187,6 +187,11 @@ impl Survey<'_> {
                 Some(_) => Ok(()),
                 None => Err(self.job.place.no_code(format_args!("meta {key} set"))),
             };
+        }
+        if let Some(set) = dynset::set_of(op).filter(|_| self.job.shared.is_some()) {
+            dynset::check(op, set)?;
+            (self.length, self.time) = (true, true);
+            return Ok(self.slots.keep_row()?);
         }
         if stateful::state_of(op).is_some() && self.job.shared.is_some() {
             self.length |= stateful::counts_bytes(op);

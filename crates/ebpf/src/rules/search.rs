@@ -212,7 +212,7 @@ impl Compiler<'_> {
     }
 
     /// Where the bytes of a key lie in a row.
-    fn contiguous(&mut self, src: u8, len: u8, rule: &mut Rule) -> i16 {
+    pub(super) fn contiguous(&mut self, src: u8, len: u8, rule: &mut Rule) -> i16 {
         let words = len.div_ceil(4);
         if let Word::At { at: first, .. } = rule.words.get(src) {
             let in_place = |i| match rule.words.get(src + i) {

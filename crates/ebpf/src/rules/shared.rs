@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! States of statements that all processors, all programs and all generations share: a word each,
-//! in one map.
+//! States of statements, and sets, that all processors, all programs and all generations share: a word each,
+//! in one map. Sets have maps of their own.
 //!
 //! | state | word |
 //! | --- | --- |
@@ -21,6 +21,7 @@ use penstock_bpf::{Map, SharedWords, monotonic};
 use penstock_program::State;
 
 use super::StateRef;
+use super::shared_sets::SharedSets;
 
 /// States at most.
 const MOST: u32 = 1 << 16;
@@ -52,6 +53,7 @@ pub struct SharedStates {
     places: Mutex<Places>,
     /// The time is what [`SharedStates::set_time`] says, in the word after all others.
     given_time: bool,
+    pub(super) sets: SharedSets,
 }
 
 fn key(state: &StateRef) -> usize {
@@ -65,7 +67,8 @@ impl SharedStates {
     /// Those of bpf(2).
     pub fn new() -> io::Result<Self> {
         let words = SharedWords::new("rule_states", MOST + 1)?;
-        Ok(SharedStates { words, places: Mutex::default(), given_time: false })
+        let (places, sets) = (Mutex::default(), SharedSets::default());
+        Ok(SharedStates { words, places, given_time: false, sets })
     }
 
     /// None yet, of programs that take the time from [`SharedStates::set_time`] instead of the
@@ -133,18 +136,24 @@ impl SharedStates {
         Ok(index)
     }
 
-    /// States have what programs have done, and programs what was reset since the last call. `now`
+    /// States and sets have what programs have done, and programs what was reset since the last call. `now`
     /// is the present time of the states' own clock, in nanoseconds.
-    pub fn sync(&self, now: u64) {
-        let ago = |time: u64| now.saturating_sub(self.time().saturating_sub(time));
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub fn sync(&self, now: u64) -> io::Result<()> {
+        let time = self.time();
+        let ago = |of: u64| now.saturating_sub(time.saturating_sub(of));
         for place in self.places().known.values_mut() {
             let Some(word) = self.words.get(place.index) else { continue };
             place.sync(word, &ago);
         }
+        self.sets.sync(now, time)
     }
 
-    /// Frees the words of states that nobody has any more.
+    /// Frees the words of states, and maps of sets, that nobody has any more.
     pub fn release(&self) {
+        self.sets.release();
         let places = &mut *self.places();
         let Places { known, free, .. } = places;
         known.retain(|_, place| {

@@ -11,7 +11,7 @@ use super::frame::*;
 use super::lower::refused;
 use super::shared::FULL;
 use super::{Compiler, StateRef};
-use penstock_bpf::asm::{Alu, Cond, Helper, Reg::*, Width};
+use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
 /// How often it is tried again where another processor was faster.
 const TRIES: i32 = 64;
@@ -95,13 +95,7 @@ impl Compiler<'_> {
         match &**stateful {
             Stateful::Quota { bytes, over, .. } | Stateful::NamedQuota { bytes, over, .. } => {
                 self.asm.map_value(R1, &map, at);
-                self.asm.mov(R2, LENGTH);
-                self.asm.atomic_fetch_add(R1, 0, R2);
-                self.asm.alu(Alu::Add, R2, LENGTH);
-                self.asm.mov64(R3, *bytes);
-                // Beyond the quota, `over` matches.
-                let breaks = if *over { Cond::Le } else { Cond::Gt };
-                self.asm.jump_if(breaks, R2, R3, rule.next);
+                self.consume(*bytes, *over, rule.next);
             }
             Stateful::Limit { bucket, .. } => {
                 self.asm.map_value(R1, &map, at);
@@ -115,6 +109,17 @@ impl Compiler<'_> {
             _ => return Err(refused()),
         }
         Ok(())
+    }
+
+    /// Adds the packet to the quota in the word at R1; goes to `breaks` where it does not match.
+    pub(super) fn consume(&mut self, bytes: u64, over: bool, breaks: Label) {
+        self.asm.mov(R2, LENGTH);
+        self.asm.atomic_fetch_add(R1, 0, R2);
+        self.asm.alu(Alu::Add, R2, LENGTH);
+        self.asm.mov64(R3, bytes);
+        // Beyond the quota, `over` matches.
+        let cond = if over { Cond::Le } else { Cond::Gt };
+        self.asm.jump_if(cond, R2, R3, breaks);
     }
 
     /// Takes a packet's tokens of the bucket in the word at R1 (`nft_limit_eval()`); breaks where

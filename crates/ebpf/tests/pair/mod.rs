@@ -97,7 +97,7 @@ impl Pair {
 
     pub fn collect(&mut self) {
         self.states.set_time(self.now.wrapping_sub(AHEAD));
-        self.states.sync(self.now);
+        self.states.sync(self.now).unwrap();
         self.program.1.collect().unwrap();
     }
 

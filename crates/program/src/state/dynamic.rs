@@ -24,7 +24,8 @@ const STATEMENTS_MAX: usize = 2;
 /// Words of a value before its data: the timeout in milliseconds, then the statements' number below
 /// the user data's.
 const TIMEOUT: usize = 0;
-const NUMBERS: usize = 1;
+/// Which word of an element has the number of its statements, in the lower half.
+pub const NUMBERS: usize = 1;
 const DATA: usize = 2;
 /// Slots of the catch-all element's own table are above all others.
 const CATCH_ALL: u32 = 1 << 31;
@@ -87,6 +88,18 @@ struct Templates {
 }
 
 const FIRST: u32 = 4;
+
+impl Statements {
+    /// The number that elements carry.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The state to begin with.
+    pub fn initial(&self) -> [Words; STATEMENTS_MAX] {
+        self.initial
+    }
+}
 
 impl Templates {
     fn place(&self, number: u32) -> Option<(usize, usize)> {
@@ -176,6 +189,20 @@ pub struct CurrentElement {
     pub userdata: Option<Arc<[u8]>>,
 }
 
+/// An element with the words that the set keeps of it, for copies of the set elsewhere: timeout (ms),
+/// numbers, data, state of the statements.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Key.
+    pub key: Box<[u8]>,
+    /// When it expires (ns); `None` for never.
+    pub expires_at: Option<u64>,
+    /// Its words.
+    pub words: Vec<u64>,
+    /// Where it is.
+    slot: u32,
+}
+
 /// What a lookup found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DynamicHit {
@@ -244,6 +271,75 @@ impl DynamicSet {
                 && [&self.elements, &self.catch_all]
                     .iter()
                     .all(|t| !t.elements(0, numbers).iter().any(|e| kept(e.read.0)))
+    }
+
+    /// Bytes of a key.
+    pub fn key_len(&self) -> usize {
+        self.elements.key_len()
+    }
+
+    /// Bytes of a map's data.
+    pub fn value_len(&self) -> usize {
+        self.value_len
+    }
+
+    /// How many elements are allowed.
+    pub fn limit(&self) -> u32 {
+        self.elements.limit()
+    }
+
+    /// Whether there is an element for all other keys.
+    pub fn has_catch_all(&self) -> bool {
+        !self.catch_all.is_empty()
+    }
+
+    /// All statements that elements have or had, by their number.
+    pub fn templates(&self) -> Vec<Vec<SetStatement>> {
+        let known = *held(&self.templates.known);
+        (0..known).map(|n| self.templates.get(n).unwrap_or_default().to_vec()).collect()
+    }
+
+    /// Words of a [`Row`].
+    pub fn row_words(&self) -> usize {
+        DATA + self.value_len.div_ceil(8) + STATEMENTS_MAX * 2
+    }
+
+    /// Which word of a [`Row`] the state of a statement begins with.
+    pub fn state_at(&self, statement: usize) -> usize {
+        DATA + self.value_len.div_ceil(8) + statement * 2
+    }
+
+    /// All elements that have not expired at time `now` (ns), but for the catch-all.
+    pub fn rows(&self, now: u64) -> Vec<Row> {
+        let read = |value: &[AtomicU64]| value.iter().map(|w| w.load(Relaxed)).collect();
+        let elements = self.elements.elements(now, read).into_iter();
+        elements
+            .map(|e| Row { key: e.key, expires_at: e.expires_at, words: e.read, slot: e.slot })
+            .collect()
+    }
+
+    /// Adds an element with such words, as packets do; whether there was place.
+    pub fn put_row(&self, key: &[u8], expires_at: Option<u64>, words: &[u64], now: u64) -> bool {
+        let expires_at = expires_at.unwrap_or(NEVER);
+        let put = self.elements.insert(key, now, expires_at, |value| {
+            for (to, word) in value.iter().zip(words) {
+                to.store(*word, Relaxed);
+            }
+        });
+        put.is_some()
+    }
+
+    /// Adds to a word of an element; what it is then.
+    pub fn add_row_word(&self, row: &Row, word: usize, more: u64) -> u64 {
+        let word = self.value(row.slot).get(word);
+        word.map_or(0, |word| word.fetch_add(more, Relaxed).wrapping_add(more))
+    }
+
+    /// Sets a word of an element.
+    pub fn set_row_word(&self, row: &Row, word: usize, value: u64) {
+        if let Some(word) = self.value(row.slot).get(word) {
+            word.store(value, Relaxed);
+        }
     }
 
     /// Elements there are, expired ones and reserved places included; the catch-all is not counted.

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Sets that packets change, as maps that all programs and all generations share.
+//!
+//! A key is that of the set. A value is a row of words: when the element expires, by the kernel's
+//! monotonic clock, and the words that [`DynamicSet`] keeps of an element. Set and map are brought
+//! together from time to time: what packets have added, renewed, removed and counted comes into the
+//! set, and what clients have added, removed and reset into the map. What both had the last time
+//! tells which side has changed.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use penstock_bpf::{Map, MapKind, MapSpec};
+use penstock_program::state::dynamic::{DynamicSet, NUMBERS, Row, SetStatement};
+
+/// Bytes into a row: when it expires, and the first word of the set.
+pub(super) const EXPIRES: i16 = 0;
+pub(super) const FIRST: i16 = 8;
+/// An element that does not expire.
+pub(super) const NEVER: u64 = u64::MAX;
+
+type Key = Box<[u8]>;
+
+/// A set and its map.
+#[derive(Debug)]
+struct Mirror {
+    set: Arc<DynamicSet>,
+    map: Arc<Map>,
+    /// The rows of the map when both were brought together.
+    last: HashMap<Key, Vec<u64>>,
+}
+
+/// Sets with their maps, by the address of the set.
+#[derive(Debug, Default)]
+pub(super) struct SharedSets(Mutex<HashMap<usize, Mirror>>);
+
+/// Two clocks at the same moment, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Clocks {
+    set: u64,
+    kernel: u64,
+}
+
+impl Clocks {
+    fn to_kernel(self, time: Option<u64>) -> u64 {
+        match time {
+            Some(time) => self.kernel.saturating_add(time).saturating_sub(self.set),
+            None => NEVER,
+        }
+    }
+
+    fn to_set(self, time: u64) -> Option<u64> {
+        (time != NEVER).then(|| self.set.saturating_add(time).saturating_sub(self.kernel))
+    }
+}
+
+impl SharedSets {
+    fn lock(&self) -> MutexGuard<'_, HashMap<usize, Mirror>> {
+        // Nothing that is done under it leaves it half done.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The map of a set, with its elements. The error is the reason why there is none.
+    pub(super) fn map(&self, set: &Arc<DynamicSet>) -> Result<Arc<Map>, String> {
+        let mut all = self.lock();
+        let key = Arc::as_ptr(set).addr();
+        if let Some(known) = all.get(&key) {
+            return Ok(known.map.clone());
+        }
+        let words = 1 + set.row_words();
+        let spec = MapSpec {
+            name: "rule_set",
+            kind: MapKind::Hash,
+            key: set.key_len() as u32,
+            value: (words * size_of::<u64>()) as u32,
+            entries: set.limit().max(1),
+        };
+        let map = Arc::new(Map::new(spec));
+        all.insert(key, Mirror { set: set.clone(), map: map.clone(), last: HashMap::new() });
+        Ok(map)
+    }
+
+    /// Brings sets and maps together. `now` is the present time of the sets' clock, `time` that of
+    /// programs.
+    ///
+    /// # Errors
+    /// Those of bpf(2).
+    pub(super) fn sync(&self, now: u64, time: u64) -> io::Result<()> {
+        let clocks = Clocks { set: now, kernel: time };
+        self.lock().values_mut().try_for_each(|mirror| mirror.sync(clocks))
+    }
+
+    /// Lets go of sets that nobody has any more.
+    pub(super) fn release(&self) {
+        self.lock().retain(|_, mirror| Arc::strong_count(&mirror.set) > 1);
+    }
+}
+
+fn words_of(value: &[u8]) -> Vec<u64> {
+    value.chunks_exact(8).filter_map(|b| b.first_chunk()).map(|b| u64::from_ne_bytes(*b)).collect()
+}
+
+fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+impl Mirror {
+    fn sync(&mut self, clocks: Clocks) -> io::Result<()> {
+        let mut kernel = HashMap::new();
+        self.map.each(|key, value| {
+            kernel.insert(Key::from(key), words_of(value));
+        })?;
+        let mut rows: HashMap<Key, Row> =
+            self.set.rows(clocks.set).into_iter().map(|row| (row.key.clone(), row)).collect();
+        let before = std::mem::take(&mut self.last);
+        for (key, words) in kernel {
+            let expires = words.first().copied().unwrap_or_default();
+            match (rows.remove(&key), before.get(&key)) {
+                _ if expires <= clocks.kernel => {
+                    self.map.remove(&key)?;
+                    self.set.remove(&key, clocks.set);
+                }
+                (Some(row), before) => self.join(row, words, before, clocks)?,
+                // A client has removed it.
+                (None, Some(_)) => drop(self.map.remove(&key)?),
+                (None, None) => {
+                    let kept = words.get(1..).unwrap_or_default();
+                    let kept = self.in_clock_of_set(kept, clocks);
+                    self.set.put_row(&key, clocks.to_set(expires), &kept, clocks.set);
+                    self.last.insert(key, words);
+                }
+            }
+        }
+        for (key, row) in rows {
+            if before.contains_key(&key) {
+                // Packets have removed it.
+                self.set.remove(&key, clocks.set);
+                continue;
+            }
+            let words = self.in_clock_of_kernel(&row, clocks);
+            match self.map.set(&key, &bytes_of(&words)) {
+                Ok(()) => drop(self.last.insert(key, words)),
+                // Packets have filled it.
+                Err(e) if e.raw_os_error() == Some(libc::E2BIG) => {
+                    self.set.remove(&key, clocks.set);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    /// The statements of an element.
+    fn statements(&self, kept: &[u64]) -> Vec<SetStatement> {
+        let number = kept.get(NUMBERS).map_or(0, |word| *word as u32 as usize);
+        self.set.templates().into_iter().nth(number).unwrap_or_default()
+    }
+
+    /// Words of a row of the map for the set: the time of `last` is by its clock.
+    fn in_clock_of_set(&self, kept: &[u64], clocks: Clocks) -> Vec<u64> {
+        self.with_times(kept, |time| clocks.to_set(time).unwrap_or(NEVER))
+    }
+
+    fn in_clock_of_kernel(&self, row: &Row, clocks: Clocks) -> Vec<u64> {
+        let kept = self.with_times(&row.words, |time| {
+            clocks.to_kernel(Some(time).filter(|time| *time != NEVER))
+        });
+        let mut words = vec![clocks.to_kernel(row.expires_at)];
+        words.extend(kept);
+        words
+    }
+
+    fn with_times(&self, kept: &[u64], time: impl Fn(u64) -> u64) -> Vec<u64> {
+        let mut kept = kept.to_vec();
+        for (n, statement) in self.statements(&kept).iter().enumerate() {
+            let word = kept.get_mut(self.set.state_at(n));
+            match (statement, word) {
+                (SetStatement::Last | SetStatement::Limit(_), Some(word))
+                    if *word != NEVER && *word != super::shared::FULL =>
+                {
+                    *word = time(*word);
+                }
+                _ => {}
+            }
+        }
+        kept
+    }
+
+    /// An element that both sides have.
+    fn join(
+        &mut self,
+        row: Row,
+        words: Vec<u64>,
+        before: Option<&Vec<u64>>,
+        clocks: Clocks,
+    ) -> io::Result<()> {
+        let mut joined = words.clone();
+        let kept = words.get(1..).unwrap_or_default();
+        for (n, statement) in self.statements(kept).iter().enumerate() {
+            let at = self.set.state_at(n);
+            let counts = match statement {
+                SetStatement::Counter => 2,
+                SetStatement::Quota { .. } => 1,
+                SetStatement::Limit(_) => 0,
+                SetStatement::Last => {
+                    let time = kept.get(at).copied().unwrap_or(NEVER);
+                    let time = clocks.to_set(time).unwrap_or(NEVER);
+                    self.set.set_row_word(&row, at, time);
+                    0
+                }
+                SetStatement::Connlimit { .. } | SetStatement::BadLimit(_) => 0,
+            };
+            for at in at..at + counts {
+                let now = kept.get(at).copied().unwrap_or_default();
+                let then = before.and_then(|before| before.get(at + 1)).copied().unwrap_or(0);
+                let total = self.set.add_row_word(&row, at, now.wrapping_sub(then));
+                if let Some(word) = joined.get_mut(at + 1) {
+                    *word = total;
+                }
+            }
+        }
+        let expires = words.first().copied().unwrap_or(NEVER);
+        let timeout = kept.first().copied().unwrap_or_default();
+        let renewed = before.and_then(|before| before.first()) != Some(&expires);
+        if renewed {
+            self.set.modify(&row.key, timeout, clocks.to_set(expires), clocks.set);
+        } else if row.words.first() != Some(&timeout) {
+            // A client has given it another life.
+            if let [first, second, ..] = &mut *joined {
+                *first = clocks.to_kernel(row.expires_at);
+                *second = row.words.first().copied().unwrap_or_default();
+            }
+        }
+        if joined != words {
+            self.map.set(&row.key, &bytes_of(&joined))?;
+        }
+        self.last.insert(row.key, joined);
+        Ok(())
+    }
+}
