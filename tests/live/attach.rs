@@ -401,3 +401,45 @@ fn an_attached_ruleset_may_outlive_its_process() {
     assert!(left.is_empty(), "{left:?}");
     unmount();
 }
+
+#[test]
+fn packets_and_clients_change_a_set_of_an_attached_ruleset() {
+    let Some(mut net) = Net::new() else { return };
+    serve(&mut net);
+    let file = net.directory.join("rules.nft");
+    std::fs::write(
+        &file,
+        "table inet t {
+           set blocked { type ipv4_addr; flags dynamic,timeout; size 10; timeout 1h; }
+           chain f { type filter hook forward priority 0;
+             ip saddr @blocked counter drop
+             iifname r0 udp dport 9001 add @blocked { ip saddr counter }
+           }
+         }",
+    )
+    .unwrap();
+    net.attach(&format!("--rules {}", file.display()));
+    let r = net.r.clone();
+    let nft = |net: &Net, line: &str| net.ok(&r, &format!("$PENSTOCK nft '{line}'"));
+    let list = |net: &Net| nft(net, "list set inet t blocked");
+    // The ports are asked in their order, and the first packet to 9001 is the last that passes.
+    assert_eq!([53, 9000].map(|port| answered(&net, port)), [12, 0]);
+    assert!(list(&net).contains("198.18.0.2 "), "{}", list(&net));
+    nft(&net, "delete element inet t blocked { 198.18.0.2 }");
+    assert!(!list(&net).contains("198.18.0.2"), "{}", list(&net));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/attached.py");
+    let first = |net: &Net| {
+        let said = net.ok(&net.a, &format!("python3 {script} ask 198.18.1.2"));
+        said.lines().next().unwrap().to_owned()
+    };
+    assert_eq!(first(&net), "198.18.1.2 53 12");
+    assert_eq!(first(&net), "198.18.1.2 53 0");
+    nft(&net, "flush set inet t blocked; add element inet t blocked { 198.18.0.2 timeout 1s }");
+    net.until("the element expires", |net| !list(net).contains("198.18.0.2"));
+    assert_eq!(first(&net), "198.18.1.2 53 12");
+    // A rule more, and the set goes on.
+    nft(&net, "add rule inet t f counter");
+    assert!(list(&net).contains("198.18.0.2 "), "{}", list(&net));
+    assert_eq!(first(&net), "198.18.1.2 53 0");
+    net.detach();
+}

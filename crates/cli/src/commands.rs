@@ -285,6 +285,7 @@ mod tests {
             ("net", include_str!("../../../man/penstock-net.1")),
             ("bench", include_str!("../../../man/penstock-bench.1")),
             ("up", include_str!("../../../man/penstock-up.8")),
+            ("attach", include_str!("../../../man/penstock-attach.8")),
             ("conntrack", include_str!("../../../man/penstock-conntrack.8")),
             ("port", include_str!("../../../man/penstock-port.8")),
             ("check", include_str!("../../../man/penstock-check.8")),
