@@ -7,6 +7,8 @@
 const MEMORY: usize = 16;
 /// Longest program that a rule has (`XT_BPF_MAX_NUM_INSTR`).
 const LONGEST: usize = 64;
+/// Longest program that the kernel takes for a socket (`BPF_MAXINSNS`).
+const LONGEST_OF_SOCKET: usize = 4096;
 
 /// Where an operand comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +161,19 @@ impl BpfProgram {
     /// # Errors
     /// What the kernel refuses (`bpf_check_classic()`), and what is not known here of a packet.
     pub fn new(filter: &[(u16, u8, u8, u32)]) -> Result<Self, &'static str> {
-        if filter.is_empty() || filter.len() > LONGEST {
+        Self::checked(filter, LONGEST)
+    }
+
+    /// A program as long as one of a socket may be, which is longer than one of a rule.
+    ///
+    /// # Errors
+    /// As [`BpfProgram::new`].
+    pub fn of_socket(filter: &[(u16, u8, u8, u32)]) -> Result<Self, &'static str> {
+        Self::checked(filter, LONGEST_OF_SOCKET)
+    }
+
+    fn checked(filter: &[(u16, u8, u8, u32)], longest: usize) -> Result<Self, &'static str> {
+        if filter.is_empty() || filter.len() > longest {
             return Err("its program is empty or too long");
         }
         let steps: Box<[BpfStep]> = filter.iter().map(step).collect::<Result<_, _>>()?;
