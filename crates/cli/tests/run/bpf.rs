@@ -342,6 +342,42 @@ fn programs_of_classic_bpf_match_in_rules() {
 }
 
 #[test]
+fn filters_of_pcap_match_in_rules() {
+    let place = TestDir::new("bpf-filter");
+    let frames = [(T, frame(53)), (T + 1, frame(54)), (T + 2, frame(55))];
+    place.capture("lan.pcap", LinkType::Ethernet, &frames);
+    let rule = "\t\tbpf filter \"udp dst port 54 and not ip6\" counter packets 0 bytes 0 drop\n";
+    let rules = format!(
+        "table ip t {{\n\tchain c {{\n\t\ttype filter hook forward priority filter; policy accept;\n\
+         {rule}\t}}\n}}\n"
+    );
+    place.write("filter.nft", rules.as_bytes());
+    for engine in ["interpreter", "jit"] {
+        let out = place.run(&format!(
+            "--net net.ip --rules filter.nft --engine {engine} --read lan=lan.pcap --write-dir out"
+        ));
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        assert_eq!(text(&out.stdout), rules.replace("packets 0 bytes 0", "packets 1 bytes 28"));
+        assert_eq!(place.frames("out/wan.pcap"), [(T, forwarded(53)), (T + 2, forwarded(55))]);
+    }
+    // The place is counted from the line's beginning: two tabs, `bpf filter "`, then the filter.
+    for (filter, place_of_error, message) in [
+        ("udp port many", "4:24-27", "there is no service `many`"),
+        ("host gate.example", "4:20-31", "`gate.example` is no address; names are not looked up"),
+        ("tcp[0] =", "4:23-23", "a number, a field such as `ip[0]`, or `len` is missing here"),
+        ("vlan 5", "4:15-20", "there is no header of Ethernet here; use `vlan id` in the rule"),
+        ("ip and ip[1] / 0 = 1", "4:22-30", "this divides by zero"),
+    ] {
+        let rules = rules.replace("udp dst port 54 and not ip6", filter);
+        place.write("wrong.nft", rules.as_bytes());
+        let out = place.run("--net net.ip --rules wrong.nft --read lan=lan.pcap");
+        assert_eq!(out.status.code(), Some(1), "{filter}");
+        let told = text(&out.stderr);
+        assert!(told.contains(&format!("{place_of_error}: Error: {message}")), "{filter}: {told}");
+    }
+}
+
+#[test]
 fn what_cannot_be_attached_is_refused() {
     let place = TestDir::new("bpf-refused");
     if !compile(&place, &example("blocklist.c"), "x.o") {

@@ -174,7 +174,7 @@ pub static KEYWORDS: [Keyword; 20] = [
     word("fwd", &["to"]),
     word("flow", &[]),
     word("meter", &[]),
-    Keyword { reserved: false, ..word("bpf", &["bytecode"]) },
+    Keyword { reserved: false, ..word("bpf", &["bytecode", "filter"]) },
     word("xt", &[]),
 ];
 

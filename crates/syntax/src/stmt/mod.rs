@@ -196,8 +196,8 @@ impl Printer<'_> {
                 self.push("\t\t}");
             }
             StmtKind::Xt { target, name, rev, info } => {
-                if let Some(program) = bpf::text(*target, name, *rev, info) {
-                    return self.write(format_args!("bpf bytecode \"{program}\""));
+                if let Some(program) = bpf::program(*target, name, *rev, info) {
+                    return self.write(format_args!("{program}"));
                 }
                 let kind = if *target { "target" } else { "match" };
                 self.write(format_args!("xt {kind} \"{name}\""));
@@ -249,7 +249,7 @@ impl Writer<'_> {
                 json!(stmts_text(std::slice::from_ref(stmt), *self.format, self.names))
             }
             StmtKind::Xt { target, name, rev, info } => {
-                if let Some(program) = bpf::text(*target, name, *rev, info) {
+                if let Some(program) = bpf::program(*target, name, *rev, info) {
                     return bpf::written(&program);
                 }
                 json!({"xt": {"type": if *target { "target" } else { "match" }, "name": &**name}})
