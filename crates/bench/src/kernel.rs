@@ -14,6 +14,7 @@
 //! off. A figure is the time of both on the processor, making the frame included. A packet counts
 //! when it has arrived at the last device.
 
+pub(crate) mod attached;
 mod generator;
 mod lab;
 pub(crate) mod live;

@@ -54,7 +54,7 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 17] = [
+pub const BENCHES: [Bench; 18] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; also at prerouting",
@@ -124,6 +124,11 @@ pub const BENCHES: [Bench; 17] = [
         name: "netfilter",
         about: "chains at a netfilter hook: nf_tables against BPF programs (takes root)",
         variants: |_| kernel::netfilter::variants(),
+    },
+    Bench {
+        name: "attach",
+        about: "rulesets by `penstock attach` against nf_tables (takes root)",
+        variants: |_| kernel::attached::variants(),
     },
     Bench {
         name: "live",

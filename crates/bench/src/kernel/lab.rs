@@ -262,6 +262,26 @@ impl Lab {
         Err(format!("penstock up: {said}"))
     }
 
+    /// Has `penstock attach` run rules in the kernel of the router, with ingress of devices where
+    /// `devices` say.
+    pub(super) fn run_attached(&mut self, rules: &str, devices: &[&str]) -> Result<()> {
+        let file = std::env::temp_dir().join(format!("{}.nft", self.name));
+        std::fs::write(&file, rules).map_err(|e| format!("{}: {e}", file.display()))?;
+        let name = file.display().to_string();
+        let mut command = self.penstock(&[&["attach", "--rules", &name], devices].concat())?;
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        self.dataplane = Some(command.spawn().map_err(|e| format!("penstock attach: {e}"))?);
+        let shown = (0..300).any(|_| {
+            thread::sleep(Duration::from_millis(100));
+            let shown = self
+                .penstock(&["show"])
+                .and_then(|mut show| show.output().map_err(|e| format!("penstock show: {e}")));
+            shown.is_ok_and(|shown| shown.status.success())
+        });
+        let _ = std::fs::remove_file(&file);
+        shown.then_some(()).ok_or_else(|| "penstock attach: the rules are not in force".into())
+    }
+
     /// Flows that devices forward for it.
     pub(super) fn offloaded_flows(&self) -> Result<usize> {
         let output = self.penstock(&["show", "conntrack"])?.output().map_err(|e| e.to_string())?;

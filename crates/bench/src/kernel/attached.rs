@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Rulesets that `penstock attach` runs in the kernel, against the same rulesets in nf_tables.
+
+use std::rc::Rc;
+
+use super::generator::{Frames, Generator};
+use super::lab::{Bounds, Lab};
+use super::{FLOWS, PACKETS, Result, Sender, answered};
+use crate::Variant;
+
+/// Addresses of a blocklist.
+const BLOCKED: u32 = 100_000;
+
+/// A chain at ingress that drops by a set of addresses, of which the frames have one.
+fn blocklist() -> String {
+    let addresses: String =
+        (0..BLOCKED).map(|n| format!("11.{}.{}.{}, ", n >> 16, n >> 8 & 255, n & 255)).collect();
+    format!(
+        "table netdev t {{\nset bad {{ type ipv4_addr; elements = {{ {addresses}198.18.0.7 }}; }}\n\
+         chain c {{ type filter hook ingress device r0 priority 0; ip saddr @bad drop; }}\n}}\n"
+    )
+}
+
+/// A stateful firewall in front of a network: established connections, a blocklist, twenty rules.
+fn firewall() -> String {
+    let addresses: String = (0..1000).map(|n| format!("11.0.{}.{}, ", n >> 8, n & 255)).collect();
+    let rules: String = (0..20)
+        .map(|n| format!("ip saddr 203.0.113.{n} tcp dport {} ct state new accept\n", 1000 + n))
+        .collect();
+    format!(
+        "table inet t {{\nset bad {{ type ipv4_addr; elements = {{ {addresses} }}; }}\n\
+         chain c {{ type filter hook forward priority 0; policy drop;\n\
+         ip saddr @bad counter drop\nct state established,related counter accept\n\
+         {rules}udp dport 9 accept\nicmp type echo-request accept\n}}\n}}\n"
+    )
+}
+
+/// All variants. What it makes is gone when they are.
+///
+/// # Errors
+/// A sentence that says which rights or tools are missing.
+pub(crate) fn variants() -> Result<Vec<Variant>> {
+    let bounds = Rc::new(Bounds::new()?);
+    let mut all = Vec::new();
+    let mut variant =
+        |name: &str, against: Option<&'static str>, lab: Lab, flows: u16, end: &'static str| {
+            let frames = if end == "b0" { Frames::Change } else { Frames::Stay };
+            let generator = Generator::new(&lab, "a0", flows, frames, false)?;
+            let mut sender = Sender { generator, lab, end };
+            sender.check().map_err(|what| format!("{name}: {what}"))?;
+            let deferred = bounds.clone();
+            let made = Variant::new(name, PACKETS, move || sender.send(PACKETS))
+                .with_others(move || deferred.deferred());
+            all.push(match against {
+                Some(against) => made.against(against),
+                None => made,
+            });
+            Ok::<_, String>(())
+        };
+    let in_kernel = |rules: &str| -> Result<Lab> {
+        let lab = Lab::new(&bounds)?;
+        lab.nft(rules)?;
+        Ok(lab)
+    };
+    let attached = |rules: &str, devices: &[&str]| -> Result<Lab> {
+        let mut lab = Lab::new(&bounds)?;
+        lab.run_attached(rules, devices)?;
+        Ok(lab)
+    };
+    let rules = blocklist();
+    variant("nft-blocklist", None, in_kernel(&rules)?, 1, "r0")?;
+    for (name, place) in [("xdp-blocklist", "r0=xdp"), ("tcx-blocklist", "r0=tcx")] {
+        variant(name, Some("nft-blocklist"), attached(&rules, &[place])?, 1, "r0")?;
+    }
+    let rules = firewall();
+    variant("nft-firewall", None, answered(in_kernel(&rules)?)?, FLOWS, "b0")?;
+    let own = answered(attached(&rules, &[])?)?;
+    variant("attached-firewall", Some("nft-firewall"), own, FLOWS, "b0")?;
+    Ok(all)
+}
