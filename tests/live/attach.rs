@@ -381,8 +381,21 @@ fn an_attached_ruleset_may_outlive_its_process() {
     let (ok, said) = net.run(&net.r, "$PENSTOCK up r0 r1");
     assert!(!ok && said.contains("`penstock detach` takes it away"), "{said}");
 
-    // The next process goes on, with another ruleset.
+    // A process whose ruleset is refused leaves it as it is.
     let file = net.directory.join("rules.nft");
+    std::fs::write(
+        &file,
+        "table inet t {
+           chain f { type filter hook forward priority 0; log; }
+         }",
+    )
+    .unwrap();
+    let (ok, said) =
+        net.run(&net.r, &format!("$PENSTOCK attach --rules {} {persist}", file.display()));
+    assert!(!ok && said.contains("`log` has no BPF code"), "{said}");
+    assert_eq!(ports(&net), [false, false, false, true]);
+
+    // The next process goes on, with another ruleset.
     std::fs::write(
         &file,
         "table inet t {

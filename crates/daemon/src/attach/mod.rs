@@ -24,6 +24,7 @@ mod wanted;
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use penstock_bpf::{LoadError, Program};
 use penstock_ebpf::dispatch::Generations;
@@ -39,6 +40,7 @@ use crate::pins::{Pins, remove_left};
 use crate::rules::Refused;
 use drivers::Drivers;
 use gate::Gate;
+use pins::Left;
 pub(crate) use pins::is_left;
 use wanted::{Spot, Wanted, Wishes};
 
@@ -79,6 +81,10 @@ struct State {
     tracking: Option<Tracking>,
     /// Names by which gates outlive the process.
     pins: Option<Pins>,
+    /// Names that an earlier process has given, until a generation of this one is in force.
+    left: Option<Left>,
+    /// The network has changed since the next generation was loaded.
+    stale: bool,
 }
 
 /// What the kernel runs.
@@ -89,6 +95,8 @@ pub(crate) struct Attached {
     /// States that all programs share, of all generations.
     shared: SharedStates,
     state: Mutex<State>,
+    /// When elements of sets that have expired are looked for again.
+    due: Mutex<Instant>,
 }
 
 impl Attached {
@@ -99,9 +107,9 @@ impl Attached {
         pins: impl FnOnce() -> Result<Option<Pins>, String>,
     ) -> Result<Arc<Self>, String> {
         let wrong = |e: io::Error| format!("BPF maps: {e}");
-        let (generations, gates) = match pins::adopt() {
-            Some(left) => left,
-            None => (Generations::new().map_err(wrong)?, Vec::new()),
+        let (generations, gates, left) = match pins::adopt() {
+            Some((generations, gates, left)) => (generations, gates, Some(left)),
+            None => (Generations::new().map_err(wrong)?, Vec::new(), None),
         };
         if !gates.is_empty() {
             log("the attached ruleset of an earlier process runs until this one's is in force");
@@ -109,10 +117,6 @@ impl Attached {
         // Without it there are no programs at hooks, which is said where one is asked for.
         let _ = learn_kernel();
         let pins = pins()?;
-        if let Some(pins) = &pins {
-            pins.pin_generations(&generations).map_err(wrong)?;
-            gates.iter().try_for_each(|gate| pins.pin_gate(gate)).map_err(wrong)?;
-        }
         let state = State {
             generations,
             gates,
@@ -122,10 +126,16 @@ impl Attached {
             next: None,
             tracking: Tracking::left().ok().flatten(),
             pins,
+            left,
+            stale: false,
         };
+        if state.left.is_none() {
+            state.pin().map_err(wrong)?;
+        }
         let (config, drivers) = (config.clone(), Drivers::new());
         let shared = SharedStates::new().map_err(wrong)?;
-        Ok(Arc::new(Attached { config, drivers, shared, state: Mutex::new(state) }))
+        let (state, due) = (Mutex::new(state), Mutex::new(Instant::now()));
+        Ok(Arc::new(Attached { config, drivers, shared, state, due }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -149,13 +159,15 @@ impl Attached {
         let mut state = self.lock();
         let Some(net) = state.net.clone() else { return Ok(()) };
         let wanted = self.wanted(&net, linked).map_err(Refused::Offload)?;
-        state.track(linked).map_err(Refused::Other)?;
         state.load(wanted).map_err(Refused::Other)?;
-        // Sets that packets change have their elements from the beginning.
-        let synced = self.shared.sync(crate::now());
-        synced.map_err(|e| {
+        let ready = state.track(linked).and_then(|()| {
+            // Sets that packets change have their elements from the beginning.
+            let synced = self.shared.sync(crate::now());
+            synced.map_err(|e| format!("elements of sets cannot be added: {e}"))
+        });
+        ready.map_err(|e| {
             state.forget();
-            Refused::Other(format!("elements of sets cannot be added: {e}"))
+            Refused::Other(e)
         })
     }
 
@@ -169,11 +181,12 @@ impl Attached {
         let mut state = self.lock();
         state.linked = linked.clone();
         state.settle();
-        if !tracks(linked) && state.tracking.take().is_some_and(|tracking| tracking.stays()) {
-            // It can be removed as it was made.
-            let _ = Tracking::remove();
-        }
         self.shared.release();
+        let net = state.net.clone().filter(|_| std::mem::take(&mut state.stale));
+        drop(state);
+        if let Some(net) = net {
+            self.set_network(&net);
+        }
     }
 
     /// States of rules have what programs have counted, and programs what was reset.
@@ -188,9 +201,9 @@ impl Attached {
     pub(crate) fn set_network(&self, net: &Arc<Network>) {
         let mut state = self.lock();
         state.net = Some(net.clone());
-        // A change that is about to be in force has been looked at with the network before.
-        let pending = state.next.is_some();
-        if pending || state.linked.bases.is_empty() {
+        // What is about to be in force was loaded for the network before, and is seen to then.
+        state.stale = state.next.is_some();
+        if state.stale || state.linked.bases.is_empty() {
             return;
         }
         let linked = state.linked.clone();
@@ -208,19 +221,28 @@ impl Attached {
 
     /// What is due from time to time.
     pub(crate) fn refresh(&self) {
-        // Elements expire.
-        self.collect();
+        /// Part of a processor that it may take.
+        const SHARE: u32 = 100;
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        if *due <= begun {
+            // Elements expire.
+            self.collect();
+            *due = begun + begun.elapsed() * SHARE;
+        }
     }
 
     /// The kernel is to be as before when the process ends, also where its chains were to stay.
     pub(crate) fn leave_nothing(&self) {
-        self.lock().pins = None;
+        let mut state = self.lock();
+        (state.pins, state.left) = (None, None);
     }
 
     /// The process ends.
     pub(crate) fn end(&self) {
         let mut state = self.lock();
-        if state.pins.is_none() {
+        // Without a generation of its own it leaves what it has found.
+        if state.pins.is_none() && state.left.is_none() {
             remove_left();
             let _ = Tracking::remove();
             state.tracking = None;
@@ -301,7 +323,7 @@ impl State {
             Some(known) => self.gates.get(known),
             None => {
                 let gate = Gate::open(spot, &self.generations)?;
-                if let Some(pins) = &self.pins {
+                if let Some(pins) = self.pins.as_ref().filter(|_| self.left.is_none()) {
                     pins.pin_gate(&gate)?;
                 }
                 self.gates.push(gate);
@@ -320,6 +342,23 @@ impl State {
             self.clear_next();
             self.close_unused();
         }
+        self.untrack();
+    }
+
+    /// Connections are tracked no longer if no rules read them.
+    fn untrack(&mut self) {
+        let unused = self.left.is_none() && !tracks(&self.linked);
+        if unused && self.tracking.take().is_some_and(|tracking| tracking.stays()) {
+            // It can be removed as it was made.
+            let _ = Tracking::remove();
+        }
+    }
+
+    /// Gives all gates names, if they are to outlive the process.
+    fn pin(&self) -> io::Result<()> {
+        let Some(pins) = &self.pins else { return Ok(()) };
+        pins.pin_generations(&self.generations)?;
+        self.gates.iter().try_for_each(|gate| pins.pin_gate(gate))
     }
 
     /// The next generation is in force; what only the one before needs goes.
@@ -339,6 +378,13 @@ impl State {
                 running.loaded.collect();
             }
         }
+        self.untrack();
+        if let Some(left) = self.left.take() {
+            left.unpin();
+            if let Err(e) = self.pin() {
+                log(format_args!("chains end with this process: {e}"));
+            }
+        }
         self.close_unused();
     }
 
@@ -353,6 +399,10 @@ impl State {
 
     /// Gates are only where something runs.
     fn close_unused(&mut self) {
+        // What an earlier process has left stays until something is in its place.
+        if self.left.is_some() {
+            return;
+        }
         let State { gates, running, pins, .. } = self;
         let spots: Vec<Spot> = running.iter().map(|running| running.wanted.spot).collect();
         gates.retain(|gate| {

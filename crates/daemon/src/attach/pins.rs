@@ -71,9 +71,23 @@ pub(crate) fn is_left() -> bool {
     Pins::left().is_some_and(|left| left.names().iter().any(|name| name.starts_with(ATTACHED)))
 }
 
+/// What an earlier process has left.
+#[derive(Debug)]
+pub(super) struct Left {
+    pins: Pins,
+    names: Vec<String>,
+}
+
+impl Left {
+    /// It has no names from here on, and goes with this process.
+    pub(super) fn unpin(self) {
+        self.names.iter().for_each(|name| self.pins.remove(name));
+    }
+}
+
 /// Continues with what an earlier process has left: the number of the generation, and gates with
-/// programs of that generation. They have no names from here on.
-pub(super) fn adopt() -> Option<(Generations, Vec<Gate>)> {
+/// programs of that generation. They stay until [`Left::unpin`], whatever becomes of this process.
+pub(super) fn adopt() -> Option<(Generations, Vec<Gate>, Left)> {
     let left = Pins::left()?;
     let generations = Generations::pinned(&left.path(GENERATION)).ok()?;
     let gate = |name: String| {
@@ -83,10 +97,10 @@ pub(super) fn adopt() -> Option<(Generations, Vec<Gate>)> {
         let programs = left.path(&format!("{PROGRAMS}{place}"));
         Some(Gate::adopted(spot, dispatch::Gate::pinned(&programs).ok()?, link))
     };
-    let names = left.names();
+    let mut names = left.names();
+    names.retain(|name| name.starts_with(ATTACHED));
     let gates = names.iter().cloned().filter_map(gate).collect();
-    names.iter().filter(|name| name.starts_with(ATTACHED)).for_each(|name| left.remove(name));
-    Some((generations, gates))
+    Some((generations, gates, Left { pins: left, names }))
 }
 
 impl Pins {

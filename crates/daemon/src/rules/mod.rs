@@ -227,6 +227,7 @@ impl Rules {
     /// The ruleset for a later dataplane: without a change that still waits for confirmation, which
     /// could not be confirmed then.
     pub(crate) fn confirmed_ruleset(&self) -> Ruleset {
+        self.collect();
         let inner = self.lock();
         let mut ruleset = inner.ruleset.clone();
         if let Some(waits) = &inner.unconfirmed {
