@@ -149,12 +149,13 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// Whether the program of `other` can stay in place: its code is equal, and its counters are
-    /// these.
+    /// Whether the program of `other` can stay in place: its code is equal, and its counters and
+    /// the sets that packets change are these.
     pub fn is_same(&self, other: &Compiled) -> bool {
         self.kind == other.kind
             && self.code.is_same(&other.code)
             && self.counters.are_same(&other.counters)
+            && shared_sets::are_same(&self.code, &other.code)
     }
 
     /// Loads the program. What it counts is added to the rules' counters by [`Counters::collect`].

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use penstock_bpf::asm::Code;
 use penstock_bpf::{Map, MapKind, MapSpec};
 use penstock_program::state::dynamic::{DynamicSet, NUMBERS, Row, SetStatement};
 
@@ -20,6 +21,19 @@ pub(super) const EXPIRES: i16 = 0;
 pub(super) const FIRST: i16 = 8;
 /// An element that does not expire.
 pub(super) const NEVER: u64 = u64::MAX;
+
+/// Name of the maps.
+const NAME: &str = "rule_set";
+
+/// Whether code uses the same sets: others may look alike, but have other elements.
+pub(super) fn are_same(a: &Code, b: &Code) -> bool {
+    let [a, b] = [a, b].map(|code| {
+        let mut maps = code.used_maps();
+        maps.retain(|map| map.spec().name == NAME);
+        maps
+    });
+    a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| Arc::ptr_eq(a, b))
+}
 
 type Key = Box<[u8]>;
 
@@ -71,7 +85,7 @@ impl SharedSets {
         }
         let words = 1 + set.row_words();
         let spec = MapSpec {
-            name: "rule_set",
+            name: NAME,
             kind: MapKind::Hash,
             key: set.key_len() as u32,
             value: (words * size_of::<u64>()) as u32,
@@ -117,7 +131,9 @@ impl Mirror {
         let before = std::mem::take(&mut self.last);
         for (key, words) in kernel {
             let expires = words.first().copied().unwrap_or_default();
-            match (rows.remove(&key), before.get(&key)) {
+            // What had expired by now, and packets have added again, no client has removed.
+            let alive = |words: &&Vec<u64>| words.first().is_some_and(|at| *at > clocks.kernel);
+            match (rows.remove(&key), before.get(&key).filter(alive)) {
                 _ if expires <= clocks.kernel => {
                     self.map.remove(&key)?;
                     self.set.remove(&key, clocks.set);
@@ -206,8 +222,16 @@ impl Mirror {
                 SetStatement::Limit(_) => 0,
                 SetStatement::Last => {
                     let time = kept.get(at).copied().unwrap_or(NEVER);
-                    let time = clocks.to_set(time).unwrap_or(NEVER);
-                    self.set.set_row_word(&row, at, time);
+                    let same = before.and_then(|before| before.get(at + 1)) == Some(&time);
+                    if same && row.words.get(at) == Some(&NEVER) {
+                        // It was reset, and no packet has come since.
+                        if let Some(word) = joined.get_mut(at + 1) {
+                            *word = NEVER;
+                        }
+                    } else {
+                        let time = clocks.to_set(time).unwrap_or(NEVER);
+                        self.set.set_row_word(&row, at, time);
+                    }
                     0
                 }
                 SetStatement::Connlimit { .. } | SetStatement::BadLimit(_) => 0,

@@ -42,19 +42,34 @@ fn entries(linked: &Linked) -> Vec<Entry> {
     bases.iter().map(|b| Entry::Netdev(b.chain)).collect()
 }
 
-/// The program of a ruleset's chains at ingress.
+/// The program of a ruleset's chains at ingress, in XDP.
 pub fn compiled(ruleset: &Ruleset, states: &SharedStates) -> Result<Compiled, NotOffloadable> {
+    compiled_at(Place::Xdp(&device()), ruleset, states)
+}
+
+/// The program of a ruleset's chains at ingress, at tcx.
+#[allow(dead_code)]
+pub fn compiled_at_tcx(
+    ruleset: &Ruleset,
+    states: &SharedStates,
+) -> Result<Compiled, NotOffloadable> {
+    compiled_at(Place::TcxIngress(&device()), ruleset, states)
+}
+
+fn compiled_at(
+    place: Place<'_>,
+    ruleset: &Ruleset,
+    states: &SharedStates,
+) -> Result<Compiled, NotOffloadable> {
     let linked = Linked::new(&ruleset.generation()).unwrap();
-    let device = device();
     let entries = entries(&linked);
-    let job = Job {
+    compile(Job {
         image: &linked.image,
         entries: &entries,
-        place: Place::Xdp(&device),
+        place,
         next: &Next::Pass,
         shared: Some(states),
-    };
-    compile(job)
+    })
 }
 
 /// The two.
@@ -72,6 +87,8 @@ impl Pair {
     pub fn new(text: &str) -> Self {
         let now = AHEAD + 5_000_000_000;
         let states = SharedStates::with_given_time().unwrap();
+        states.set_time(now.wrapping_sub(AHEAD));
+        states.sync(now).unwrap();
         let [kernel, interpreter] = [(); 2].map(|()| {
             let mut ruleset = Ruleset::default();
             nft(&mut ruleset, text, now).unwrap_or_else(|e| panic!("{text}\n{e}"));
@@ -106,22 +123,41 @@ impl Pair {
         self.states.set_time(self.now.wrapping_sub(AHEAD));
         let ran = self.program.0.run(frame, 0, 1).unwrap();
         let accepted = self.interpreted(frame);
-        assert_eq!(ran.verdict == xdp::PASS, accepted, "{frame:02x?}");
+        if (ran.verdict == xdp::PASS) != accepted {
+            self.collect();
+            let list = |ruleset: &mut Ruleset| nft(ruleset, "list ruleset", self.now).unwrap();
+            let (kernel, interpreter) = (list(&mut self.kernel), list(&mut self.interpreter));
+            panic!(
+                "accepted: {accepted}\n{:02x?}\nkernel {kernel}\ninterpreter {interpreter}",
+                frame.get(..44)
+            );
+        }
         accepted
     }
 
     /// Both list the same; what.
+    #[allow(dead_code)]
     pub fn listed(&mut self) -> String {
+        self.listed_by(str::to_owned)
+    }
+
+    /// Both list the same, as far as `form` keeps it.
+    #[allow(dead_code)]
+    pub fn listed_by<F: PartialEq + std::fmt::Debug>(
+        &mut self,
+        form: impl Fn(&str) -> F,
+    ) -> String {
         self.collect();
         let ours = nft(&mut self.kernel, "list ruleset", self.now).unwrap();
         let theirs = nft(&mut self.interpreter, "list ruleset", self.now).unwrap();
-        assert_eq!(ours, theirs);
+        assert_eq!(form(&ours), form(&theirs));
         ours
     }
 
     fn interpreted(&self, frame: &[u8]) -> bool {
         let mut packet = Packet::new();
         let mut outside = MockEnv::at(Family::Netdev, Hook::Ingress);
+        outside.interfaces.insert(1, device().interface);
         if !packet.receive_ethernet(frame, MAC) {
             return true;
         }
