@@ -169,9 +169,10 @@ fn packets_find_what_packets_have_added() {
         }";
     let mut ruleset = penstock_ruleset::Ruleset::default();
     pair::nft(&mut ruleset, text, 0).unwrap();
-    let states = penstock_ebpf::rules::SharedStates::new(0).unwrap();
+    let states = penstock_ebpf::rules::SharedStates::new().unwrap();
     let compiled = pair::compiled_at_tcx(&ruleset, &states).unwrap();
     let (program, _) = compiled.load("rules").unwrap_or_else(|e| panic!("{e}\n{}", e.log));
+    states.sync(0).unwrap();
     let dropped = |host| {
         let ran = program.run(&frame(9, host, 0), 0, 1).unwrap();
         ran.verdict == penstock_bpf::tcx::DROP
@@ -203,7 +204,7 @@ fn processors_share_elements() {
         }";
     let mut ruleset = penstock_ruleset::Ruleset::default();
     pair::nft(&mut ruleset, text, 0).unwrap();
-    let states = penstock_ebpf::rules::SharedStates::new(0).unwrap();
+    let states = penstock_ebpf::rules::SharedStates::new().unwrap();
     let (program, mut counters) = pair::compiled(&ruleset, &states).unwrap().load("rules").unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -215,4 +216,25 @@ fn processors_share_elements() {
     let listed = pair::nft(&mut ruleset, "list ruleset", 0).unwrap();
     assert!(listed.contains("198.18.0.1 counter packets 200000 bytes 5600000"), "{listed}");
     assert!(listed.contains("counter packets 500 bytes 14000 accept"), "{listed}");
+}
+
+/// A set that takes the place of another with its name is another.
+#[test]
+fn a_set_made_anew_has_another_program() {
+    if !rights::may_load() {
+        return;
+    }
+    let text = "table netdev t {
+        set s { type ipv4_addr; flags dynamic; size 10; }
+        chain in { type filter hook ingress device \"lan\" priority 0;
+            add @s { ip saddr } drop
+        }
+        }";
+    let mut ruleset = penstock_ruleset::Ruleset::default();
+    pair::nft(&mut ruleset, text, 0).unwrap();
+    let states = penstock_ebpf::rules::SharedStates::new().unwrap();
+    let first = pair::compiled(&ruleset, &states).unwrap();
+    assert!(first.is_same(&pair::compiled(&ruleset, &states).unwrap()));
+    pair::nft(&mut ruleset, &format!("delete table netdev t\n{text}"), 0).unwrap();
+    assert!(!first.is_same(&pair::compiled(&ruleset, &states).unwrap()));
 }

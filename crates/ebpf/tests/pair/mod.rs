@@ -96,6 +96,8 @@ impl Pair {
         });
         let linked = Linked::new(&interpreter.generation()).unwrap();
         let program = load(&kernel, &states, text);
+        // The kernel gets the elements of sets that packets change.
+        states.sync(now).unwrap();
         Pair { kernel, interpreter, states, now, linked, program }
     }
 
