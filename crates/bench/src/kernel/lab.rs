@@ -271,13 +271,19 @@ impl Lab {
         let mut command = self.penstock(&[&["attach", "--rules", &name], devices].concat())?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.dataplane = Some(command.spawn().map_err(|e| format!("penstock attach: {e}"))?);
-        let shown = (0..300).any(|_| {
+        let mut shown = false;
+        for _ in 0..300 {
             thread::sleep(Duration::from_millis(100));
-            let shown = self
-                .penstock(&["show"])
-                .and_then(|mut show| show.output().map_err(|e| format!("penstock show: {e}")));
-            shown.is_ok_and(|shown| shown.status.success())
-        });
+            if !matches!(self.dataplane.as_mut().map(Child::try_wait), Some(Ok(None))) {
+                break;
+            }
+            let output = self.penstock(&["show"])?.output();
+            let output = output.map_err(|e| format!("penstock show: {e}"))?;
+            shown = String::from_utf8_lossy(&output.stdout).contains("in the kernel");
+            if shown {
+                break;
+            }
+        }
         let _ = std::fs::remove_file(&file);
         shown.then_some(()).ok_or_else(|| "penstock attach: the rules are not in force".into())
     }
