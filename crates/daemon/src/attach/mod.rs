@@ -37,7 +37,6 @@ use penstock_ruleset::link::{CannotOffload, Linked};
 use crate::config::AttachConfig;
 use crate::log;
 use crate::pins::{Pins, remove_left};
-use crate::rules::Refused;
 use drivers::Drivers;
 use gate::Gate;
 use pins::Left;
@@ -85,6 +84,15 @@ struct State {
     left: Option<Left>,
     /// The network has changed since the next generation was loaded.
     stale: bool,
+}
+
+/// Why a generation is not loaded.
+#[derive(Debug)]
+pub(crate) enum NotAttached {
+    /// A part of it has no code where it is to run.
+    Cannot(CannotOffload),
+    /// The kernel refuses; a sentence.
+    Failed(String),
 }
 
 /// What the kernel runs.
@@ -155,11 +163,11 @@ impl Attached {
 
     /// Loads a generation that is about to be in force. Packets meet the one before until
     /// [`Attached::settle`].
-    pub(crate) fn prepare(&self, linked: &Linked) -> Result<(), Refused> {
+    pub(crate) fn prepare(&self, linked: &Linked) -> Result<(), NotAttached> {
         let mut state = self.lock();
         let Some(net) = state.net.clone() else { return Ok(()) };
-        let wanted = self.wanted(&net, linked).map_err(Refused::Offload)?;
-        state.load(wanted).map_err(Refused::Other)?;
+        let wanted = self.wanted(&net, linked).map_err(NotAttached::Cannot)?;
+        state.load(wanted).map_err(NotAttached::Failed)?;
         let ready = state.track(linked).and_then(|()| {
             // Sets that packets change have their elements from the beginning.
             let synced = self.shared.sync(crate::now());
@@ -167,7 +175,7 @@ impl Attached {
         });
         ready.map_err(|e| {
             state.forget();
-            Refused::Other(e)
+            NotAttached::Failed(e)
         })
     }
 

@@ -448,7 +448,10 @@ impl Rules {
         linked.generation = generation.id;
         let linked = Arc::new(linked);
         let running = match &self.attached {
-            Some(attached) => attached.prepare(&linked).map(|()| Vec::new())?,
+            Some(attached) => {
+                attached.prepare(&linked)?;
+                Vec::new()
+            }
             None => self.offload.prepare(&linked).map_err(Refused::Other)?,
         };
         let request = |done| Request::Rules(linked.clone(), running.clone(), done);

@@ -7,6 +7,8 @@ use std::fmt;
 use penstock_ruleset::link::CannotOffload;
 use serde::{Deserialize, Serialize};
 
+use crate::attach::NotAttached;
+
 /// Why changes are refused.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Refused {
@@ -20,6 +22,15 @@ pub(crate) enum Refused {
     Offload(CannotOffload),
     /// A sentence, for a change that is right as such.
     Other(String),
+}
+
+impl From<NotAttached> for Refused {
+    fn from(refused: NotAttached) -> Self {
+        match refused {
+            NotAttached::Cannot(part) => Refused::Offload(part),
+            NotAttached::Failed(sentence) => Refused::Other(sentence),
+        }
+    }
 }
 
 impl fmt::Display for Refused {

@@ -8,6 +8,7 @@ use penstock_program::expr::{CtDir, CtKey};
 use penstock_program::op::Op;
 
 use super::chain::Rule;
+use super::ct_field::CtField;
 use super::frame::*;
 use super::kernel::{Conn, Kernel};
 use super::lower::refused;
@@ -26,42 +27,6 @@ const TEMPLATE: i32 = 1 << 11;
 
 /// The part of `skb->_nfct` that says what the packet is to its connection.
 const INFO: i32 = 7;
-
-/// What is read of the connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum CtField {
-    /// `NF_CT_STATE_*` bit of the packet, whether it has a connection or not.
-    State,
-    /// Whether the packet is a reply.
-    Direction,
-    /// `IPS_*` bits.
-    Status,
-    /// Mark.
-    Mark,
-    /// Zone of both directions.
-    Zone,
-    /// Family of its addresses.
-    L3Protocol,
-    /// Transport protocol.
-    Protocol,
-    /// An address of a direction.
-    Address { source: bool, reply: bool, v6: bool },
-    /// A port of a direction.
-    Port { source: bool, reply: bool },
-}
-
-impl CtField {
-    /// Bytes.
-    pub(super) fn len(self) -> u8 {
-        match self {
-            CtField::State | CtField::Status | CtField::Mark => 4,
-            CtField::Direction | CtField::L3Protocol | CtField::Protocol => 1,
-            CtField::Address { v6: true, .. } => 16,
-            CtField::Address { v6: false, .. } => 4,
-            CtField::Port { .. } | CtField::Zone => 2,
-        }
-    }
-}
 
 /// What an expression reads; `None` where no packet of the hook has it. The error is why there is
 /// no code.

@@ -7,7 +7,7 @@
 
 use penstock_program::expr::PayloadBase;
 
-use super::ct::CtField;
+use super::ct_field::CtField;
 use penstock_bpf::asm::Reg;
 
 pub(super) const CONTEXT: Reg = Reg::R6;

@@ -12,6 +12,7 @@
 mod chain;
 mod counters;
 mod ct;
+mod ct_field;
 mod dynset;
 mod frame;
 mod hash;

@@ -21,13 +21,10 @@ use penstock_bpf::{Map, SharedWords, monotonic};
 use penstock_program::State;
 
 use super::StateRef;
-use super::shared_sets::SharedSets;
+use super::shared_sets::{FULL, SharedSets};
 
 /// States at most.
 const MOST: u32 = 1 << 16;
-
-/// A bucket that was never used.
-pub(super) const FULL: u64 = 1 << 63;
 
 /// Where a state is.
 #[derive(Debug)]

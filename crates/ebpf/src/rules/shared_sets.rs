@@ -22,6 +22,9 @@ pub(super) const FIRST: i16 = 8;
 /// An element that does not expire.
 pub(super) const NEVER: u64 = u64::MAX;
 
+/// A bucket of a limit that was never used.
+pub(super) const FULL: u64 = 1 << 63;
+
 /// Name of the maps.
 const NAME: &str = "rule_set";
 
@@ -194,7 +197,7 @@ impl Mirror {
             let word = kept.get_mut(self.set.state_at(n));
             match (statement, word) {
                 (SetStatement::Last | SetStatement::Limit(_), Some(word))
-                    if *word != NEVER && *word != super::shared::FULL =>
+                    if *word != NEVER && *word != FULL =>
                 {
                     *word = time(*word);
                 }

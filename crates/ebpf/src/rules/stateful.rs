@@ -9,7 +9,7 @@ use penstock_program::state::{Bucket, Cost};
 use super::chain::Rule;
 use super::frame::*;
 use super::lower::refused;
-use super::shared::FULL;
+use super::shared_sets::FULL;
 use super::{Compiler, StateRef};
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
