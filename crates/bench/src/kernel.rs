@@ -92,17 +92,7 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     };
     let mut variant =
         |name: &str, against: Option<&'static str>, lab: Lab, flows: u16, end: &'static str| {
-            let frames = if end != "b0" { Frames::Stay } else { Frames::Change };
-            let generator = Generator::new(&lab, "a0", flows, frames, false)?;
-            let mut sender = Sender { generator, lab, end };
-            sender.check().map_err(|what| format!("{name}: {what}"))?;
-            let deferred = bounds.clone();
-            let made = Variant::new(name, PACKETS, move || sender.send(PACKETS))
-                .with_others(move || deferred.deferred());
-            all.push(match against {
-                Some(against) => made.against(against),
-                None => made,
-            });
+            all.push(sending(&bounds, name, against, lab, flows, end)?);
             Ok::<_, String>(())
         };
     const DROP: Option<&str> = Some("nft-ingress");
@@ -150,6 +140,29 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     variant("up-xdp-flow-nat-10k", FORWARD, live(dropping(None)?, "xdp", true)?, FLOWS, "b0")?;
     variant("up-tcx-flow-10k", FORWARD, live(dropping(None)?, "packet", false)?, FLOWS, "b0")?;
     Ok(all)
+}
+
+/// A variant that sends frames of so many flows until they arrive at a device: those that reach b0
+/// are changed on the way.
+fn sending(
+    bounds: &Rc<Bounds>,
+    name: &str,
+    against: Option<&'static str>,
+    lab: Lab,
+    flows: u16,
+    end: &'static str,
+) -> Result<Variant> {
+    let frames = if end != "b0" { Frames::Stay } else { Frames::Change };
+    let generator = Generator::new(&lab, "a0", flows, frames, false)?;
+    let mut sender = Sender { generator, lab, end };
+    sender.check().map_err(|what| format!("{name}: {what}"))?;
+    let deferred = bounds.clone();
+    let made = Variant::new(name, PACKETS, move || sender.send(PACKETS))
+        .with_others(move || deferred.deferred());
+    Ok(match against {
+        Some(against) => made.against(against),
+        None => made,
+    })
 }
 
 /// A generator and where its frames arrive.

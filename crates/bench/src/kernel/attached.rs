@@ -4,9 +4,8 @@
 
 use std::rc::Rc;
 
-use super::generator::{Frames, Generator};
 use super::lab::{Bounds, Lab};
-use super::{FLOWS, PACKETS, Result, Sender, answered};
+use super::{FLOWS, Result, answered, sending};
 use crate::Variant;
 
 /// Addresses of a blocklist.
@@ -45,17 +44,7 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     let mut all = Vec::new();
     let mut variant =
         |name: &str, against: Option<&'static str>, lab: Lab, flows: u16, end: &'static str| {
-            let frames = if end == "b0" { Frames::Change } else { Frames::Stay };
-            let generator = Generator::new(&lab, "a0", flows, frames, false)?;
-            let mut sender = Sender { generator, lab, end };
-            sender.check().map_err(|what| format!("{name}: {what}"))?;
-            let deferred = bounds.clone();
-            let made = Variant::new(name, PACKETS, move || sender.send(PACKETS))
-                .with_others(move || deferred.deferred());
-            all.push(match against {
-                Some(against) => made.against(against),
-                None => made,
-            });
+            all.push(sending(&bounds, name, against, lab, flows, end)?);
             Ok::<_, String>(())
         };
     let in_kernel = |rules: &str| -> Result<Lab> {

@@ -13,9 +13,8 @@ use penstock_bpf::{
 use penstock_ebpf::rules::{Entry, Job, Place, compile};
 use penstock_ruleset::link::Linked;
 
-use super::generator::{Frames, Generator};
 use super::lab::{Bounds, Lab};
-use super::{PACKETS, Result, Sender, raw, ruleset};
+use super::{Result, raw, ruleset, sending};
 use crate::Variant;
 
 const HOOK: NetfilterHook = NetfilterHook { family: InetFamily::V4, hook: InetHook::Prerouting };
@@ -72,16 +71,7 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     let bounds = Rc::new(Bounds::new()?);
     let mut all = Vec::new();
     let mut variant = |name: &str, against: Option<&'static str>, lab: Lab| {
-        let generator = Generator::new(&lab, "a0", 1, Frames::Stay, false)?;
-        let mut sender = Sender { generator, lab, end: "r0" };
-        sender.check().map_err(|what| format!("{name}: {what}"))?;
-        let deferred = bounds.clone();
-        let made = Variant::new(name, PACKETS, move || sender.send(PACKETS))
-            .with_others(move || deferred.deferred());
-        all.push(match against {
-            Some(against) => made.against(against),
-            None => made,
-        });
+        all.push(sending(&bounds, name, against, lab, 1, "r0")?);
         Ok::<_, String>(())
     };
     for (nft, bpf, rules) in [
