@@ -19,14 +19,6 @@ pub(super) struct Gate {
 }
 
 impl Spot {
-    fn kind(self) -> ProgramKind {
-        match self {
-            Spot::Xdp { .. } => ProgramKind::Xdp,
-            Spot::TcxIngress { .. } | Spot::TcxEgress { .. } => ProgramKind::SchedCls,
-            Spot::Netfilter { .. } => ProgramKind::Netfilter,
-        }
-    }
-
     fn attach(self, program: &Program) -> io::Result<Link> {
         match self {
             Spot::Xdp { device, generic: false } => program.attach(device, Mode::Native),
@@ -39,10 +31,14 @@ impl Spot {
 }
 
 impl Gate {
-    /// Opens one at a place, where packets continue until it has a program.
-    pub(super) fn open(spot: Spot, generations: &Generations) -> Result<Self, LoadError> {
+    /// Opens one at a place, for programs of a kind. Packets continue until it has one.
+    pub(super) fn open(
+        spot: Spot,
+        kind: ProgramKind,
+        generations: &Generations,
+    ) -> Result<Self, LoadError> {
         let gate = dispatch::Gate::new()?;
-        let link = spot.attach(&gate.load(spot.kind(), generations)?)?;
+        let link = spot.attach(&gate.load(kind, generations)?)?;
         Ok(Gate { spot, gate, link })
     }
 

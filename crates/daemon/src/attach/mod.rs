@@ -200,6 +200,11 @@ impl Attached {
     /// States of rules have what programs have counted, and programs what was reset.
     pub(crate) fn collect(&self) {
         self.lock().running.iter().for_each(|running| running.loaded.collect());
+        self.sync();
+    }
+
+    /// Brings states and sets that all programs share together with those of the ruleset.
+    fn sync(&self) {
         if let Err(e) = self.shared.sync(crate::now()) {
             log(format_args!("what packets have changed in sets cannot be read: {e}"));
         }
@@ -235,7 +240,7 @@ impl Attached {
         let begun = Instant::now();
         if *due <= begun {
             // Elements expire.
-            self.collect();
+            self.sync();
             *due = begun + begun.elapsed() * SHARE;
         }
     }
@@ -330,7 +335,8 @@ impl State {
         let gate = match self.gates.iter().position(|gate| gate.spot() == spot) {
             Some(known) => self.gates.get(known),
             None => {
-                let gate = Gate::open(spot, &self.generations)?;
+                let kind = running.loaded.program.kind();
+                let gate = Gate::open(spot, kind, &self.generations)?;
                 if let Some(pins) = self.pins.as_ref().filter(|_| self.left.is_none()) {
                     pins.pin_gate(&gate)?;
                 }

@@ -20,18 +20,11 @@ const GENERATION: &str = "attached-generation";
 const LINK: &str = "attached-link-";
 const PROGRAMS: &str = "attached-programs-";
 
-const FAMILIES: [(&str, InetFamily); 2] = [("ip", InetFamily::V4), ("ip6", InetFamily::V6)];
-const HOOKS: [(&str, InetHook); 5] = [
-    ("prerouting", InetHook::Prerouting),
-    ("input", InetHook::Input),
-    ("forward", InetHook::Forward),
-    ("output", InetHook::Output),
-    ("postrouting", InetHook::Postrouting),
-];
+const FAMILIES: [InetFamily; 2] = [InetFamily::V4, InetFamily::V6];
 
-/// The word for one of several.
-fn word<T: PartialEq>(all: &[(&'static str, T)], one: &T) -> &'static str {
-    all.iter().find(|(_, other)| other == one).map_or("", |(word, _)| word)
+/// Family and hook as part of a name.
+fn hook_name(hook: NetfilterHook) -> String {
+    hook.to_string().replace(' ', "-")
 }
 
 /// The place as part of a name. Names in a file system of type bpf have no dots.
@@ -41,21 +34,21 @@ fn name(spot: Spot) -> String {
         Spot::Xdp { device, generic: true } => format!("generic-{device}"),
         Spot::TcxIngress { device } => format!("ingress-{device}"),
         Spot::TcxEgress { device } => format!("egress-{device}"),
-        Spot::Netfilter { hook: NetfilterHook { family, hook }, priority } => {
-            format!("{}-{}-{priority}", word(&FAMILIES, &family), word(&HOOKS, &hook))
-        }
+        Spot::Netfilter { hook, priority } => format!("{}-{priority}", hook_name(hook)),
     }
 }
 
 /// The place that a name says.
 fn spot(name: &str) -> Option<Spot> {
-    let (first, rest) = name.split_once('-')?;
-    if let Some((_, family)) = FAMILIES.iter().find(|(word, _)| *word == first) {
-        let (hook, priority) = rest.split_once('-')?;
-        let (_, hook) = HOOKS.iter().find(|(word, _)| *word == hook)?;
-        let hook = NetfilterHook { family: *family, hook: *hook };
-        return Some(Spot::Netfilter { hook, priority: priority.parse().ok()? });
+    let hooks = FAMILIES.into_iter().flat_map(|family| {
+        InetHook::ALL.into_iter().map(move |hook| NetfilterHook { family, hook })
+    });
+    for hook in hooks {
+        if let Some(priority) = name.strip_prefix(&format!("{}-", hook_name(hook))) {
+            return Some(Spot::Netfilter { hook, priority: priority.parse().ok()? });
+        }
     }
+    let (first, rest) = name.split_once('-')?;
     let device = rest.parse().ok()?;
     Some(match first {
         "xdp" => Spot::Xdp { device, generic: false },

@@ -47,6 +47,8 @@ struct Mirror {
     map: Arc<Map>,
     /// The rows of the map when both were brought together.
     last: HashMap<Key, Vec<u64>>,
+    /// Statements of elements at that time, by their number.
+    templates: Vec<Vec<SetStatement>>,
 }
 
 /// Sets with their maps, by the address of the set.
@@ -95,7 +97,8 @@ impl SharedSets {
             entries: set.limit().max(1),
         };
         let map = Arc::new(Map::new(spec));
-        all.insert(key, Mirror { set: set.clone(), map: map.clone(), last: HashMap::new() });
+        let (last, templates) = (HashMap::new(), Vec::new());
+        all.insert(key, Mirror { set: set.clone(), map: map.clone(), last, templates });
         Ok(map)
     }
 
@@ -132,6 +135,7 @@ impl Mirror {
         let mut rows: HashMap<Key, Row> =
             self.set.rows(clocks.set).into_iter().map(|row| (row.key.clone(), row)).collect();
         let before = std::mem::take(&mut self.last);
+        self.templates = self.set.templates();
         for (key, words) in kernel {
             let expires = words.first().copied().unwrap_or_default();
             // What had expired by now, and packets have added again, no client has removed.
@@ -172,9 +176,9 @@ impl Mirror {
     }
 
     /// The statements of an element.
-    fn statements(&self, kept: &[u64]) -> Vec<SetStatement> {
+    fn statements(&self, kept: &[u64]) -> &[SetStatement] {
         let number = kept.get(NUMBERS).map_or(0, |word| *word as u32 as usize);
-        self.set.templates().into_iter().nth(number).unwrap_or_default()
+        self.templates.get(number).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Words of a row of the map for the set: the time of `last` is by its clock.
