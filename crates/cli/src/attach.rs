@@ -6,11 +6,11 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use lexopt::Arg::{Long, Short, Value};
-use penstock_daemon::errln;
-use penstock_daemon::{AttachConfig, Config, Ingress, run};
+use penstock_daemon::{AttachConfig, Config, Ingress};
 
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::setup::sentence;
+use crate::up;
 use crate::up::settings::{Form, Given, SETTINGS, Setting};
 
 /// All options.
@@ -138,16 +138,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Config>, String>
 
 /// Runs the command with the arguments after its name.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
-    let config = match given("attach", parse(args), usage) {
-        Ok(config) => config,
-        Err(status) => return status,
-    };
-    match run(config) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            errln!("Error: {message}");
-            ExitCode::FAILURE
-        }
+    match given("attach", parse(args), usage) {
+        Ok(config) => up::begin(config),
+        Err(status) => status,
     }
 }
 

@@ -186,6 +186,11 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             return given::<()>("up", Err(text), usage).err().unwrap_or(ExitCode::FAILURE);
         }
     };
+    begin(config)
+}
+
+/// Runs until a signal or a client ends it, and says why it could not go on.
+pub fn begin(config: Config) -> ExitCode {
     match run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
