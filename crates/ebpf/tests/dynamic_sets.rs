@@ -9,7 +9,7 @@ mod rights;
 use std::fmt::Write;
 
 use fastrand::Rng;
-use pair::Pair;
+use pair::{Pair, Step, random_runs};
 use penstock_testkit::build::*;
 
 const SECOND: u64 = 1_000_000_000;
@@ -119,37 +119,29 @@ fn sets_are_those_of_the_interpreter() {
     if !rights::may_load() {
         return;
     }
-    let seed = penstock_testkit::seed();
-    let mut rng = Rng::with_seed(seed);
-    let mut verdicts = [0; 2];
-    for round in 0..penstock_testkit::rounds(30) {
-        let rules: String = (0..rng.u8(1..7)).map(|_| rule(&mut rng) + "\n").collect();
-        println!("seed {seed} round {round}\n{rules}");
-        let mut pair = Pair::new(&format!("{SETS}{rules}}}\n}}\n"));
-        for _ in 0..150 {
-            pair.now += match rng.u8(..12) {
-                0 => rng.u64(..4000 * SECOND),
-                1..=2 => rng.u64(..30 * SECOND),
-                3..=6 => rng.u64(..SECOND),
-                _ => 0,
-            };
-            match rng.u8(..30) {
-                0..=2 => {
-                    let command = command(&mut rng);
-                    println!("{command}");
-                    pair.command(&command);
-                }
-                3 => drop(pair.listed_by(sorted)),
-                _ => {
-                    let bytes = frame(rng.u16(1..5), rng.u8(1..12), rng.usize(..600));
-                    verdicts[usize::from(pair.frame(&bytes))] += 1;
-                }
+    let text = |rng: &mut Rng| {
+        let rules: String = (0..rng.u8(1..7)).map(|_| rule(rng) + "\n").collect();
+        format!("{SETS}{rules}}}\n}}\n")
+    };
+    let step = |pair: &mut Pair, rng: &mut Rng| {
+        pair.now += match rng.u8(..12) {
+            0 => rng.u64(..4000 * SECOND),
+            1..=2 => rng.u64(..30 * SECOND),
+            3..=6 => rng.u64(..SECOND),
+            _ => 0,
+        };
+        match rng.u8(..30) {
+            0..=2 => {
+                let command = command(rng);
+                println!("{command}");
+                pair.command(&command);
             }
+            3 => drop(pair.listed_by(sorted)),
+            _ => return Step::Frame(frame(rng.u16(1..5), rng.u8(1..12), rng.usize(..600))),
         }
-        pair.listed_by(sorted);
-    }
-    println!("{} dropped, {} accepted", verdicts[0], verdicts[1]);
-    assert!(verdicts.iter().all(|n| *n > 100), "{verdicts:?}");
+        Step::Done
+    };
+    random_runs(150, text, step, |pair| drop(pair.listed_by(sorted)));
 }
 
 /// What a packet has put into a map is loaded by the next, and a full set breaks the rule.

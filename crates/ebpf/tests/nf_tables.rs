@@ -3,16 +3,16 @@
 //! The same rules in nf_tables and as programs at the hooks and devices of a router, one after the
 //! other for each packet, while two hosts talk through it and to it: both count the same.
 
+mod namespaces;
 mod rights;
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsRawFd;
-use std::process::{Command, Stdio};
+use std::ops::Deref;
 use std::thread;
 use std::time::Duration;
 
+use namespaces::{Namespaces, run};
 use penstock_bpf::{InetFamily, InetHook, Link, NetfilterHook, Next, Program};
 use penstock_ebpf::rules::{Compiled, Counters, Device, Entry, Job, Place, compile};
 use penstock_lang::names::NoNames;
@@ -33,28 +33,21 @@ const PORT: u16 = 5201;
 const TARGETS: [(&str, &str); 4] =
     [("b", "198.19.0.7"), ("r", "198.18.0.1"), ("b", "2001:db8:0:b::7"), ("r", "2001:db8:0:a::1")];
 
-/// A command that has to succeed; its output.
-fn run(line: &str, input: &str) -> String {
-    let mut words = line.split_whitespace();
-    let mut command = Command::new(words.next().unwrap());
-    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{line}");
-    String::from_utf8(output.stdout).unwrap()
-}
+/// Two hosts and a router in between.
+struct Lab(Namespaces);
 
-/// Two hosts and a router in between, in namespaces that are removed at the end.
-struct Lab {
-    prefix: String,
+impl Deref for Lab {
+    type Target = Namespaces;
+
+    fn deref(&self) -> &Namespaces {
+        &self.0
+    }
 }
 
 impl Lab {
     fn new(name: &str) -> Self {
-        let lab = Lab { prefix: format!("penstock-nft-{}-{name}", std::process::id()) };
+        let lab = Lab(Namespaces::new(name));
         for end in ["a", "r", "b"] {
-            run(&format!("ip netns add {}", lab.name(end)), "");
             lab.inside(end, || {
                 for file in ["ipv6/conf/default/accept_dad", "ipv6/conf/all/accept_dad"] {
                     std::fs::write(format!("/proc/sys/net/{file}"), "0").unwrap();
@@ -63,15 +56,8 @@ impl Lab {
                 std::fs::write("/proc/sys/net/ipv6/auto_flowlabels", "0").unwrap();
             });
         }
-        let (a, r, b) = (lab.name("a"), lab.name("r"), lab.name("b"));
-        let links = format!(
-            "link add a0 netns {a} address 02:00:00:00:00:a0 type veth peer name r0 netns {r} address 02:00:00:00:00:f0\n\
-             link add r1 netns {r} address 02:00:00:00:00:f1 type veth peer name b0 netns {b} address 02:00:00:00:00:b0\n"
-        );
-        run("ip -batch -", &links);
-        let inside = |end: &str, lines: &str| {
-            run(&format!("ip -n {} -batch -", lab.name(end)), lines);
-        };
+        lab.connect();
+        let inside = |end: &str, lines: &str| lab.ip(end, lines);
         let host = |end: &str, net: &str, v6: &str| {
             format!(
                 "link set {end}0 up\naddr add {net}.7/24 dev {end}0\naddr add {v6}::7/64 dev {end}0 nodad\n\
@@ -93,24 +79,8 @@ impl Lab {
         lab
     }
 
-    fn name(&self, end: &str) -> String {
-        format!("{}-{end}", self.prefix)
-    }
-
     fn nft(&self, command: &str, input: &str) -> String {
         run(&format!("ip netns exec {} nft {command}", self.name("r")), input)
-    }
-
-    fn inside<T: Send>(&self, end: &str, what: impl FnOnce() -> T + Send) -> T {
-        let namespace = File::open(format!("/run/netns/{}", self.name(end))).unwrap();
-        thread::scope(|scope| {
-            let inside = scope.spawn(|| {
-                // SAFETY: the descriptor is open, and the thread ends after this.
-                assert_eq!(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
-                what()
-            });
-            inside.join().unwrap()
-        })
     }
 
     /// A connection from A to an address of B or R that carries bytes both ways.
@@ -252,14 +222,6 @@ impl Lab {
     }
 }
 
-impl Drop for Lab {
-    fn drop(&mut self) {
-        for end in ["a", "r", "b"] {
-            let _ = Command::new("ip").args(["netns", "del", &self.name(end)]).status();
-        }
-    }
-}
-
 fn load(compiled: &Compiled) -> (Program, Counters) {
     let loaded = compiled.load("rules");
     loaded.unwrap_or_else(|e| panic!("{e}\n{}", &e.log[e.log.len().saturating_sub(4000)..]))
@@ -271,9 +233,7 @@ fn attach_egress(lab: &Lab, ruleset: &Ruleset) -> (Vec<Link>, Vec<Counters>) {
     let linked = Linked::new(&ruleset.generation()).unwrap();
     let entries: Vec<_> = linked.bases.iter().map(|base| Entry::Netdev(base.chain)).collect();
     let attach = |device: &str, mac: u8| {
-        let name = std::ffi::CString::new(device).unwrap();
-        // SAFETY: the name is a string that ends.
-        let index = lab.inside("r", || unsafe { libc::if_nametoindex(name.as_ptr()) });
+        let index = lab.index(device);
         let padded = |text: &str| {
             let mut out = [0; 16];
             out[..text.len()].copy_from_slice(text.as_bytes());
@@ -499,15 +459,8 @@ fn programs_at_hooks_drop_what_nf_tables_drops() {
     assert!(answers > all / 4 && answers < all * 3 / 4, "{wanted:#?}");
 }
 
-/// What the machine and the caller can do.
 fn can() -> bool {
-    for tool in ["ip", "nft", "ping"] {
-        if Command::new(tool).arg("-V").output().is_err() {
-            println!("skipped: there is no {tool}");
-            return false;
-        }
-    }
-    rights::may_load()
+    namespaces::can(&["ip", "nft", "ping"])
 }
 
 #[test]

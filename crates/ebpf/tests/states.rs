@@ -9,7 +9,7 @@ mod rights;
 use std::fmt::Write;
 
 use fastrand::Rng;
-use pair::Pair;
+use pair::{Pair, Step, random_runs};
 use penstock_ebpf::rules::SharedStates;
 use penstock_ruleset::Ruleset;
 use penstock_testkit::build::*;
@@ -79,41 +79,33 @@ fn states_are_those_of_the_interpreter() {
     if !rights::may_load() {
         return;
     }
-    let seed = penstock_testkit::seed();
-    let mut rng = Rng::with_seed(seed);
-    let mut verdicts = [0; 2];
-    for round in 0..penstock_testkit::rounds(30) {
-        let rules: String = (0..rng.u8(1..7)).map(|_| rule(&mut rng) + "\n").collect();
-        println!("seed {seed} round {round}\n{rules}");
-        let mut pair = Pair::new(&format!("{RULESET}{rules}}}\n}}\n"));
-        for _ in 0..120 {
-            pair.now += match rng.u8(..12) {
-                0 => rng.u64(..100_000 * SECOND),
-                1..=3 => rng.u64(..3 * SECOND),
-                4..=6 => rng.u64(..SECOND / 5),
-                _ => 0,
-            };
-            match rng.u8(..40) {
-                0 => drop(pair.command(&format!("add rule netdev t in {}", rule(&mut rng)))),
-                1 => drop(pair.command(&format!("insert rule netdev t in {}", rule(&mut rng)))),
-                2 => {
-                    let handle = rng.u8(6..14);
-                    pair.command(&format!("delete rule netdev t in handle {handle}"));
-                }
-                3 => drop(pair.command("reset quotas")),
-                4 => drop(pair.command("reset rules")),
-                5 => drop(pair.command("reset counters")),
-                6 => drop(pair.listed()),
-                _ => {
-                    let bytes = frame(rng.u16(1..5), rng.u8(1..5), rng.usize(..600));
-                    verdicts[usize::from(pair.frame(&bytes))] += 1;
-                }
+    let text = |rng: &mut Rng| {
+        let rules: String = (0..rng.u8(1..7)).map(|_| rule(rng) + "\n").collect();
+        format!("{RULESET}{rules}}}\n}}\n")
+    };
+    let step = |pair: &mut Pair, rng: &mut Rng| {
+        pair.now += match rng.u8(..12) {
+            0 => rng.u64(..100_000 * SECOND),
+            1..=3 => rng.u64(..3 * SECOND),
+            4..=6 => rng.u64(..SECOND / 5),
+            _ => 0,
+        };
+        match rng.u8(..40) {
+            0 => drop(pair.command(&format!("add rule netdev t in {}", rule(rng)))),
+            1 => drop(pair.command(&format!("insert rule netdev t in {}", rule(rng)))),
+            2 => {
+                let handle = rng.u8(6..14);
+                pair.command(&format!("delete rule netdev t in handle {handle}"));
             }
+            3 => drop(pair.command("reset quotas")),
+            4 => drop(pair.command("reset rules")),
+            5 => drop(pair.command("reset counters")),
+            6 => drop(pair.listed()),
+            _ => return Step::Frame(frame(rng.u16(1..5), rng.u8(1..5), rng.usize(..600))),
         }
-        pair.listed();
-    }
-    println!("{} dropped, {} accepted", verdicts[0], verdicts[1]);
-    assert!(verdicts.iter().all(|n| *n > 100), "{verdicts:?}");
+        Step::Done
+    };
+    random_runs(120, text, step, |pair| drop(pair.listed()));
 }
 
 /// What a ruleset says to begin with is not lost, and is not counted twice.

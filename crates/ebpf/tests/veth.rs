@@ -4,16 +4,17 @@
 //! program: what arrives is what was sent, and the program carried it. The sender leaves checksums
 //! and the cutting of large packets to its device, as it does on real ones. Prints the rates.
 
+mod namespaces;
 mod rights;
 
-use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
+use std::ops::Deref;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
+use namespaces::{Namespaces, run};
 use penstock_bpf::{AttachPoint, Link, Mode, Next, Program};
 use penstock_ebpf::flow::{FlowHalf, FlowStatistics, Flows, Site};
 use penstock_flowtable::{Arrival, Encap, Key, Xmit};
@@ -27,35 +28,22 @@ const MACS: [[u8; 6]; 4] =
 /// Bytes to send.
 const AMOUNT: usize = 200 << 20;
 
-/// A command that has to succeed.
-fn run(line: &str, input: &str) {
-    let mut words = line.split_whitespace();
-    let mut command = Command::new(words.next().unwrap());
-    let mut child =
-        command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    assert!(child.wait().unwrap().success(), "{line}");
-}
+/// Two hosts and a router that translates.
+struct Lab(Namespaces);
 
-/// Three namespaces, removed at the end.
-struct Lab {
-    prefix: String,
+impl Deref for Lab {
+    type Target = Namespaces;
+
+    fn deref(&self) -> &Namespaces {
+        &self.0
+    }
 }
 
 impl Lab {
     fn new(name: &str) -> Self {
-        let lab = Lab { prefix: format!("penstock-ebpf-{}-{name}", std::process::id()) };
-        for end in ["a", "r", "b"] {
-            run(&format!("ip netns add {}", lab.name(end)), "");
-        }
-        let (a, r, b) = (lab.name("a"), lab.name("r"), lab.name("b"));
-        let links = format!(
-            "link add a0 netns {a} address 02:00:00:00:00:a0 type veth peer name r0 netns {r} address 02:00:00:00:00:f0\n\
-             link add r1 netns {r} address 02:00:00:00:00:f1 type veth peer name b0 netns {b} address 02:00:00:00:00:b0\n"
-        );
-        run("ip -batch -", &links);
-        let inside =
-            |end: &str, lines: &str| run(&format!("ip -n {} -batch -", lab.name(end)), lines);
+        let lab = Lab(Namespaces::new(name));
+        lab.connect();
+        let inside = |end: &str, lines: &str| lab.ip(end, lines);
         inside(
             "a",
             "link set a0 up\naddr add 198.18.0.7/24 dev a0\nroute add default via 198.18.0.1\n",
@@ -78,39 +66,8 @@ impl Lab {
         lab
     }
 
-    fn name(&self, end: &str) -> String {
-        format!("{}-{end}", self.prefix)
-    }
-
     fn ethtool(&self, end: &str, line: &str) {
         run(&format!("ip netns exec {} ethtool -K {line}", self.name(end)), "");
-    }
-
-    fn inside<T: Send>(&self, end: &str, what: impl FnOnce() -> T + Send) -> T {
-        let namespace = File::open(format!("/run/netns/{}", self.name(end))).unwrap();
-        thread::scope(|scope| {
-            let inside = scope.spawn(|| {
-                // SAFETY: the descriptor is open, and the thread ends after this.
-                assert_eq!(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }, 0);
-                what()
-            });
-            inside.join().unwrap()
-        })
-    }
-
-    /// Index of a device of the router.
-    fn index(&self, device: &str) -> u32 {
-        let name = std::ffi::CString::new(device).unwrap();
-        // SAFETY: the name is a string that ends.
-        self.inside("r", || unsafe { libc::if_nametoindex(name.as_ptr()) })
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        for end in ["a", "r", "b"] {
-            let _ = Command::new("ip").args(["netns", "del", &self.name(end)]).status();
-        }
     }
 }
 
@@ -203,13 +160,7 @@ fn send_by(lab: &Lab, place: Option<AttachPoint>, flows: &Flows) -> ([FlowStatis
 }
 
 fn can() -> bool {
-    for tool in ["ip", "nft", "ethtool"] {
-        if Command::new(tool).arg("--version").output().is_err() {
-            println!("skipped: there is no {tool}");
-            return false;
-        }
-    }
-    rights::may_load()
+    namespaces::can(&["ip", "nft", "ethtool"])
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! A ruleset twice: once in the kernel, once in the interpreter. Both get the same commands, frames
 //! and times, and list the same.
 
+use fastrand::Rng;
 use penstock_bpf::{Next, Program, xdp};
 use penstock_ebpf::rules::{
     Compiled, Counters, Device, Entry, Job, NotOffloadable, Place, SharedStates, compile,
@@ -191,4 +192,40 @@ fn tail(log: &str) -> &str {
         from += 1;
     }
     &log[from..]
+}
+
+/// What happens next in a random run.
+#[allow(dead_code)]
+pub enum Step {
+    /// A command was run, or a listing compared.
+    Done,
+    /// The frame is sent.
+    Frame(Vec<u8>),
+}
+
+/// Runs random rulesets for so many steps each; `listed` compares both listings at the end. Frames
+/// are dropped and accepted often enough.
+#[allow(dead_code)]
+pub fn random_runs(
+    steps: usize,
+    text: impl Fn(&mut Rng) -> String,
+    step: impl Fn(&mut Pair, &mut Rng) -> Step,
+    listed: impl Fn(&mut Pair),
+) {
+    let seed = penstock_testkit::seed();
+    let mut rng = Rng::with_seed(seed);
+    let mut verdicts = [0; 2];
+    for round in 0..penstock_testkit::rounds(30) {
+        let text = text(&mut rng);
+        println!("seed {seed} round {round}\n{text}");
+        let mut pair = Pair::new(&text);
+        for _ in 0..steps {
+            if let Step::Frame(bytes) = step(&mut pair, &mut rng) {
+                verdicts[usize::from(pair.frame(&bytes))] += 1;
+            }
+        }
+        listed(&mut pair);
+    }
+    println!("{} dropped, {} accepted", verdicts[0], verdicts[1]);
+    assert!(verdicts.iter().all(|n| *n > 100), "{verdicts:?}");
 }
