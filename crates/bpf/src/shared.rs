@@ -23,10 +23,25 @@ impl SharedWords {
     /// # Errors
     /// Those of bpf(2) and mmap(2).
     pub fn new(name: &'static str, words: u32) -> io::Result<Self> {
+        SharedWords::of(Arc::new(Map::new(SharedWords::spec(name, words))))
+    }
+
+    /// What a map of so many words is made from.
+    pub fn spec(name: &'static str, words: u32) -> MapSpec {
         let value = words.saturating_mul(size_of::<u64>() as u32);
-        let spec = MapSpec { name, kind: MapKind::MappedArray, key: 4, value, entries: 1 };
-        let map = Arc::new(Map::new(spec));
-        let memory = Memory::map(map.create()?, words as usize)?;
+        MapSpec { name, kind: MapKind::MappedArray, key: 4, value, entries: 1 }
+    }
+
+    /// The words of a map that is made from [`SharedWords::spec`].
+    ///
+    /// # Errors
+    /// Those of bpf(2) and mmap(2); it is another kind of map.
+    pub fn of(map: Arc<Map>) -> io::Result<Self> {
+        let MapSpec { kind, value, entries, .. } = *map.spec();
+        if (kind, entries) != (MapKind::MappedArray, 1) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a map without words"));
+        }
+        let memory = Memory::map(map.create()?, value as usize / size_of::<u64>())?;
         Ok(SharedWords { map, memory })
     }
 

@@ -141,7 +141,7 @@ fn sets_are_those_of_the_interpreter() {
         }
         Step::Done
     };
-    random_runs(150, text, step, |pair| drop(pair.listed_by(sorted)));
+    random_runs(150, Pair::new, text, step, |pair| drop(pair.listed_by(sorted)));
 }
 
 /// What a packet has put into a map is loaded by the next, and a full set breaks the rule.

@@ -105,7 +105,7 @@ fn states_are_those_of_the_interpreter() {
         }
         Step::Done
     };
-    random_runs(120, text, step, |pair| drop(pair.listed()));
+    random_runs(120, Pair::new, text, step, |pair| drop(pair.listed()));
 }
 
 /// What a ruleset says to begin with is not lost, and is not counted twice.

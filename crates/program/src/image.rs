@@ -29,6 +29,27 @@ pub struct Image {
     pub ops: Vec<Op>,
     /// Chains and handles of the rules, in the order of `rules`.
     pub rule_names: Vec<RuleName>,
+    /// Sets that rules use and clients may change.
+    pub named_sets: Vec<NamedSet>,
+}
+
+/// A set that clients may change, as it is in this generation: the next one has another in its
+/// place if they do.
+#[derive(Clone, Debug)]
+pub struct NamedSet {
+    /// Which it is, in all generations.
+    pub id: SetId,
+    /// Its elements now.
+    pub elements: Arc<penstock_sets::Set<LinkedValue>>,
+}
+
+/// Handles of a table and of a set in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SetId {
+    /// Handle of the table.
+    pub table: u64,
+    /// Handle of the set.
+    pub set: u64,
 }
 
 impl Image {

@@ -304,7 +304,22 @@ fn link_table(table: &Arc<Table>, before: &Linked, linked: &mut Linked) -> Resul
         table.handle,
         LinkedBefore { table: table.clone(), first_chain, first_flowtable, needs },
     );
+    let of_copied_rules = match known {
+        Some(_) => before.image.named_sets.iter().filter(|n| n.id.table == table.handle).collect(),
+        None => Vec::new(),
+    };
+    let is_named: HashSet<_> = of_copied_rules.iter().map(|n| Arc::as_ptr(&n.elements)).collect();
+    image.named_sets.extend(of_copied_rules.into_iter().cloned());
     for (set, lookup) in resolver.sets.into_inner().into_values() {
+        let id = SetId { table: table.handle, set: set.handle };
+        match &lookup.elements {
+            LinkedElements::Fixed(_) if set.anonymous || set.description.constant => {}
+            LinkedElements::Fixed(elements) if is_named.contains(&Arc::as_ptr(elements)) => {}
+            LinkedElements::Fixed(elements) => {
+                image.named_sets.push(NamedSet { id, elements: elements.clone() });
+            }
+            LinkedElements::Dynamic { .. } => {}
+        }
         linked.provisional |= !set.is_committed();
         if matches!(set.data, None | Some(MapData::Value { .. })) && set.is_committed() {
             linked.sets.insert(address(&set), (set, lookup));

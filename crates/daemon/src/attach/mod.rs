@@ -65,6 +65,19 @@ struct Running {
     loaded: Arc<Loaded>,
 }
 
+impl Running {
+    /// Whether it is the program that is wanted.
+    fn does(&self, wanted: &Wanted) -> bool {
+        self.wanted.spot == wanted.spot && self.wanted.compiled.is_same(&wanted.compiled)
+    }
+
+    /// Whether the program that is in force after this one may be followed by this one again.
+    fn may_come_after(&self, now: &Running) -> bool {
+        self.wanted.spot == now.wanted.spot
+            && self.wanted.compiled.shares_sets_with(&now.wanted.compiled)
+    }
+}
+
 #[derive(Debug)]
 struct State {
     generations: Generations,
@@ -76,6 +89,8 @@ struct State {
     running: Vec<Running>,
     /// Programs of the next generation.
     next: Option<Vec<Running>>,
+    /// Programs of the generation before, which the next one may need again.
+    before: Vec<Running>,
     /// Connection tracking of the kernel, while rules read connections.
     tracking: Option<Tracking>,
     /// Names by which gates outlive the process.
@@ -132,6 +147,7 @@ impl Attached {
             linked: Arc::default(),
             running: Vec::new(),
             next: None,
+            before: Vec::new(),
             tracking: Tracking::left().ok().flatten(),
             pins,
             left,
@@ -167,16 +183,21 @@ impl Attached {
         let mut state = self.lock();
         let Some(net) = state.net.clone() else { return Ok(()) };
         let wanted = self.wanted(&net, linked).map_err(NotAttached::Cannot)?;
-        state.load(wanted).map_err(NotAttached::Failed)?;
-        let ready = state.track(linked).and_then(|()| {
-            // Sets that packets change have their elements from the beginning.
-            let synced = self.shared.sync(crate::now());
-            synced.map_err(|e| format!("elements of sets cannot be added: {e}"))
-        });
+        let ready = self.load(&mut state, wanted).and_then(|()| state.track(linked));
         ready.map_err(|e| {
             state.forget();
             NotAttached::Failed(e)
         })
+    }
+
+    /// Loads programs of the next generation; sets have their elements from the beginning. The
+    /// error is a sentence.
+    fn load(&self, state: &mut State, wanted: Vec<Wanted>) -> Result<(), String> {
+        state.load(wanted)?;
+        let now = crate::now();
+        let programs = state.next.iter().flatten().map(|running| &running.wanted.compiled);
+        let staged = self.shared.stage(programs, now).and_then(|()| self.shared.sync(now));
+        staged.map_err(|e| format!("elements of sets cannot be added: {e}"))
     }
 
     /// What was loaded last is not to be in force.
@@ -188,13 +209,19 @@ impl Attached {
     pub(crate) fn settle(&self, linked: &Arc<Linked>) {
         let mut state = self.lock();
         state.linked = linked.clone();
-        state.settle();
-        self.shared.release();
+        self.put_in_force(&mut state);
         let net = state.net.clone().filter(|_| std::mem::take(&mut state.stale));
         drop(state);
         if let Some(net) = net {
             self.set_network(&net);
         }
+    }
+
+    fn put_in_force(&self, state: &mut State) {
+        if state.settle() {
+            self.shared.settle(&state.linked.image);
+        }
+        self.shared.release();
     }
 
     /// States of rules have what programs have counted, and programs what was reset.
@@ -224,11 +251,14 @@ impl Attached {
             if state.is_running(&wanted) {
                 return Ok(());
             }
-            state.load(wanted)
+            self.load(&mut state, wanted)
         });
         match loaded {
-            Ok(()) => state.settle(),
-            Err(e) => log(format_args!("what has changed of devices is not followed: {e}")),
+            Ok(()) => self.put_in_force(&mut state),
+            Err(e) => {
+                state.forget();
+                log(format_args!("what has changed of devices is not followed: {e}"));
+            }
         }
     }
 
@@ -298,10 +328,14 @@ impl State {
 
     /// The program that runs and does what is wanted.
     fn program_of(&self, wanted: &Wanted) -> Option<Arc<Loaded>> {
-        let same = |running: &&Running| {
-            running.wanted.spot == wanted.spot && running.wanted.compiled.is_same(&wanted.compiled)
-        };
+        let same = |running: &&Running| running.does(wanted);
         self.running.iter().find(same).map(|running| running.loaded.clone())
+    }
+
+    /// A program that did what is wanted, and runs no longer.
+    fn program_before(&self, wanted: &Wanted) -> Option<Arc<Loaded>> {
+        let same = |running: &&Running| running.does(wanted);
+        self.before.iter().find(same).map(|running| running.loaded.clone())
     }
 
     /// Loads what is wanted, unless it is there, and puts it where gates find it when it is in
@@ -310,7 +344,8 @@ impl State {
         self.forget();
         let mut next = Vec::with_capacity(wanted.len());
         for wanted in wanted {
-            let loaded = match self.program_of(&wanted) {
+            let known = self.program_of(&wanted).or_else(|| self.program_before(&wanted));
+            let loaded = match known {
                 Some(loaded) => loaded,
                 None => {
                     let place = &wanted.place;
@@ -375,23 +410,24 @@ impl State {
         self.gates.iter().try_for_each(|gate| pins.pin_gate(gate))
     }
 
-    /// The next generation is in force; what only the one before needs goes.
-    fn settle(&mut self) {
-        let Some(next) = self.next.take() else { return };
+    /// The next generation is in force; what only the one before needs goes. Whether there was one.
+    fn settle(&mut self) -> bool {
+        let Some(next) = self.next.take() else { return false };
         if let Err(e) = self.generations.switch() {
             // The map is there, and so is its only entry.
             log(format_args!("the generation cannot be put in force: {e}"));
-            return;
+            return false;
         }
-        let before = std::mem::replace(&mut self.running, next);
+        let mut gone = std::mem::replace(&mut self.running, next);
         // No packet is in a program of before any more.
         self.generations.wait();
         self.clear_next();
-        for running in &before {
-            if !self.running.iter().any(|now| Arc::ptr_eq(&now.loaded, &running.loaded)) {
-                running.loaded.collect();
-            }
-        }
+        let State { running, before, .. } = self;
+        gone.retain(|gone| !running.iter().any(|now| Arc::ptr_eq(&now.loaded, &gone.loaded)));
+        gone.iter().for_each(|gone| gone.loaded.collect());
+        before.retain(|old| !gone.iter().any(|gone| gone.wanted.spot == old.wanted.spot));
+        before.append(&mut gone);
+        before.retain(|old| running.iter().any(|now| old.may_come_after(now)));
         self.untrack();
         if let Some(left) = self.left.take() {
             left.unpin();
@@ -400,6 +436,7 @@ impl State {
             }
         }
         self.close_unused();
+        true
     }
 
     /// No gate has a program of another generation than that in force.

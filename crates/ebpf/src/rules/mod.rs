@@ -17,6 +17,8 @@ mod dynset;
 mod frame;
 mod hash;
 mod kernel;
+mod live_lookup;
+mod live_sets;
 mod lower;
 mod meta;
 mod place;
@@ -147,11 +149,21 @@ pub struct Compiled {
     pub code: Code,
     kind: ProgramKind,
     counters: Counters,
+    live: Vec<live_sets::Use>,
 }
 
 impl Compiled {
+    /// Whether both look into the same maps of sets that clients change: then the next program may
+    /// be equal to this one, which has been in force before `other`.
+    pub fn shares_sets_with(&self, other: &Compiled) -> bool {
+        let is_of_other = |used: &live_sets::Use| {
+            other.live.iter().any(|other| Arc::ptr_eq(&used.live, &other.live))
+        };
+        self.live.iter().any(is_of_other)
+    }
+
     /// Whether the program of `other` can stay in place: its code is equal, and its counters and
-    /// the sets that packets change are these.
+    /// the sets in maps are these.
     pub fn is_same(&self, other: &Compiled) -> bool {
         self.kind == other.kind
             && self.code.is_same(&other.code)
@@ -195,15 +207,18 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
         later_fragments: false,
         walk: None,
         take: None,
+        named: live_sets::Named::of(job.image),
+        live_uses: Vec::new(),
     };
     compiler.prologue();
     compiler.ends();
     compiler.chains()?;
-    let code = compiler.asm.finish()?;
+    let Compiler { asm, live_uses: live, .. } = compiler;
+    let code = asm.finish()?;
     if code.used_maps().len() > MOST_MAPS {
         return Err(NotOffloadable::all(format!("the rules need more than {MOST_MAPS} BPF maps")));
     }
-    Ok(Compiled { code, kind: job.place.kind(), counters })
+    Ok(Compiled { code, kind: job.place.kind(), counters, live })
 }
 
 /// A program in the making.
@@ -224,6 +239,10 @@ struct Compiler<'a> {
     walk: Option<Label>,
     /// The function that takes tokens of limits, if something needs it.
     take: Option<Label>,
+    /// Which sets clients may change.
+    named: live_sets::Named,
+    /// Sets in maps that stay when elements change.
+    live_uses: Vec<live_sets::Use>,
 }
 
 impl Compiler<'_> {

@@ -14,6 +14,7 @@ use penstock_sets::Set;
 
 use super::counters::{Counters, MOST};
 use super::frame::{Base, Field, Slot, Slots};
+use super::live_sets::{self, Named};
 use super::meta::{self, Source};
 use super::{Entry, Job, NotOffloadable, Place, StateRef, stateful};
 use super::{ct, dynset};
@@ -44,6 +45,7 @@ impl Plan {
             slots: Slots::default(),
             states: Vec::new(),
             known: HashSet::new(),
+            named: Named::of(job.image),
             depths: HashMap::new(),
             length: false,
             time: false,
@@ -105,6 +107,8 @@ struct Survey<'a> {
     states: Vec<StateRef>,
     /// Their addresses.
     known: HashSet<usize>,
+    /// Sets that clients may change.
+    named: Named,
     /// Calls beneath a chain; `None` while it is being looked at.
     depths: HashMap<(ChainIndex, bool), Option<usize>>,
     /// Bytes are counted in shared states.
@@ -211,7 +215,12 @@ impl Survey<'_> {
             return Err("`jhash` has no BPF code on a big-endian machine".into());
         }
         if let Some(set) = op.fixed_set() {
-            self.elements(set)?;
+            let live = matches!(op, Op::Lookup { .. })
+                && self.job.shared.is_some()
+                && self.named.get(set).is_some()
+                && live_sets::suits(set);
+            self.elements(set, live)?;
+            self.time |= live && set.description().timeout;
         }
         if let Some(load) = op.header_load() {
             self.field(load.base, load.len, load.offset)?;
@@ -248,10 +257,10 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// What counts for all sets.
-    fn elements(&mut self, set: &Set<LinkedValue>) -> Result<(), String> {
+    /// What counts for all sets. Only elements of a `live` one may expire.
+    fn elements(&mut self, set: &Set<LinkedValue>, live: bool) -> Result<(), String> {
         for element in set.iter_unordered() {
-            if element.expires_at.is_some() {
+            if element.expires_at.is_some() && !live {
                 return Err("elements of the set expire".into());
             }
             match &*element.value.statements {

@@ -140,7 +140,7 @@ impl Compiler<'_> {
     }
 
     /// R1 = a key of one or two bytes as a number, in memory order.
-    fn short_key(&mut self, src: u8, key_len: u8, rule: &Rule) {
+    pub(super) fn short_key(&mut self, src: u8, key_len: u8, rule: &Rule) {
         let width = if key_len == 1 { Width::B } else { Width::H };
         match rule.words.get(src) {
             Word::Constant(value) => self.asm.mov32(R1, value & first_bytes(key_len)),
@@ -291,7 +291,15 @@ impl Compiler<'_> {
         self.asm.load(Width::W, R1, R10, place);
         self.asm.jump_if(Cond::Ge, R1, count as i32, miss);
         row_of(self, R1);
-        // Even the first may begin after the key.
+        self.is_within(numbers, miss);
+        self.asm.load(Width::W, R0, R4, i16::from(numbers) * 16);
+        self.asm.jump(hit);
+    }
+
+    /// Goes to `miss` unless the key, whose numbers are kept, is in the interval of row R4: even
+    /// the first may begin after it.
+    pub(super) fn is_within(&mut self, numbers: u8, miss: Label) {
+        let keys = SCRATCH;
         for (end, outside, inside) in
             [(0, Cond::Gt, Cond::Lt), (i16::from(numbers) * 8, Cond::Lt, Cond::Gt)]
         {
@@ -306,12 +314,10 @@ impl Compiler<'_> {
             }
             self.asm.bind(within);
         }
-        self.asm.load(Width::W, R0, R4, i16::from(numbers) * 16);
-        self.asm.jump(hit);
     }
 
     /// R0 = the `n`th eight bytes of a key as a number in their order, zeros after its end.
-    fn key_number(&mut self, src: u8, n: u8, len: u8, rule: &Rule) {
+    pub(super) fn key_number(&mut self, src: u8, n: u8, len: u8, rule: &Rule) {
         self.asm.mov(R0, 0);
         for (word, shift) in [(n * 2, 32), (n * 2 + 1, 0)] {
             if word * 4 >= len {
@@ -326,7 +332,7 @@ impl Compiler<'_> {
 }
 
 /// The `n`th eight bytes as a number in their order, zeros after the end.
-fn eight(key: &[u8], n: u8) -> u64 {
+pub(super) fn eight(key: &[u8], n: u8) -> u64 {
     let mut bytes = [0; 8];
     for (to, from) in bytes.iter_mut().zip(key.iter().skip(usize::from(n) * 8)) {
         *to = *from;

@@ -103,6 +103,9 @@ impl Compiler<'_> {
 
     /// The set or map expression.
     pub(super) fn lookup(&mut self, op: &Op, rule: &mut Rule) -> Result<(), String> {
+        if self.live_lookup(op, rule)? {
+            return Ok(());
+        }
         let Op::Lookup { src, key_len, inverse, load, set } = op else { return Err(refused()) };
         let (src, key_len, inverse, load) = (*src, *key_len, *inverse, *load);
         let mut outcomes = Outcomes::default();
@@ -245,7 +248,11 @@ impl Compiler<'_> {
     }
 
     /// Goes where verdict number R0 says.
-    fn dispatch(&mut self, verdicts: &[LinkedVerdict], rule: &Rule) -> Result<(), String> {
+    pub(super) fn dispatch(
+        &mut self,
+        verdicts: &[LinkedVerdict],
+        rule: &Rule,
+    ) -> Result<(), String> {
         let go_on = self.asm.label();
         self.dispatch_to(verdicts, 0, go_on, rule)?;
         self.asm.bind(go_on);

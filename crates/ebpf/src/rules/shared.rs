@@ -19,9 +19,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use penstock_bpf::{Map, SharedWords, monotonic};
 use penstock_program::State;
+use penstock_program::image::Image;
 
-use super::StateRef;
-use super::shared_sets::{FULL, SharedSets};
+use super::live_sets::LiveSets;
+use super::shared_sets::{Clocks, FULL, SharedSets};
+use super::{Compiled, StateRef};
 
 /// States at most.
 const MOST: u32 = 1 << 16;
@@ -51,6 +53,7 @@ pub struct SharedStates {
     /// The time is what [`SharedStates::set_time`] says, in the word after all others.
     given_time: bool,
     pub(super) sets: SharedSets,
+    pub(super) live: LiveSets,
 }
 
 fn key(state: &StateRef) -> usize {
@@ -64,8 +67,8 @@ impl SharedStates {
     /// Those of bpf(2).
     pub fn new() -> io::Result<Self> {
         let words = SharedWords::new("rule_states", MOST + 1)?;
-        let (places, sets) = (Mutex::default(), SharedSets::default());
-        Ok(SharedStates { words, places, given_time: false, sets })
+        let (places, sets, live) = Default::default();
+        Ok(SharedStates { words, places, given_time: false, sets, live })
     }
 
     /// None yet, of programs that take the time from [`SharedStates::set_time`] instead of the
@@ -146,6 +149,25 @@ impl SharedStates {
             place.sync(word, &ago);
         }
         self.sets.sync(now, time)
+    }
+
+    /// Sets that clients change have their elements for programs of the next generation, which
+    /// are not in force yet. `now` is as for [`SharedStates::sync`].
+    ///
+    /// # Errors
+    /// Those of bpf(2). Programs in force see nothing of it.
+    pub fn stage<'a>(
+        &self,
+        programs: impl IntoIterator<Item = &'a Compiled>,
+        now: u64,
+    ) -> io::Result<()> {
+        let clocks = Clocks { set: now, kernel: self.time() };
+        programs.into_iter().try_for_each(|program| self.live.stage(&program.live, clocks))
+    }
+
+    /// A generation is in force, and no packet is in a program of the one before any more.
+    pub fn settle(&self, image: &Image) {
+        self.live.settle(image);
     }
 
     /// Frees the words of states, and maps of sets, that nobody has any more.

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::live_sets;
 use penstock_bpf::asm::Code;
 use penstock_bpf::{Map, MapKind, MapSpec};
 use penstock_program::state::dynamic::{DynamicSet, NUMBERS, Row, SetStatement};
@@ -32,7 +33,7 @@ const NAME: &str = "rule_set";
 pub(super) fn are_same(a: &Code, b: &Code) -> bool {
     let [a, b] = [a, b].map(|code| {
         let mut maps = code.used_maps();
-        maps.retain(|map| map.spec().name == NAME);
+        maps.retain(|map| [NAME, live_sets::KEYS, live_sets::WORDS].contains(&map.spec().name));
         maps
     });
     a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -57,13 +58,13 @@ pub(super) struct SharedSets(Mutex<HashMap<usize, Mirror>>);
 
 /// Two clocks at the same moment, in nanoseconds.
 #[derive(Clone, Copy)]
-struct Clocks {
-    set: u64,
-    kernel: u64,
+pub(super) struct Clocks {
+    pub(super) set: u64,
+    pub(super) kernel: u64,
 }
 
 impl Clocks {
-    fn to_kernel(self, time: Option<u64>) -> u64 {
+    pub(super) fn to_kernel(self, time: Option<u64>) -> u64 {
         match time {
             Some(time) => self.kernel.saturating_add(time).saturating_sub(self.set),
             None => NEVER,

@@ -4,7 +4,7 @@
 //! and times, and list the same.
 
 use fastrand::Rng;
-use penstock_bpf::{Next, Program, xdp};
+use penstock_bpf::{Next, Program, tcx, xdp};
 use penstock_ebpf::rules::{
     Compiled, Counters, Device, Entry, Job, NotOffloadable, Place, SharedStates, compile,
 };
@@ -44,6 +44,7 @@ fn entries(linked: &Linked) -> Vec<Entry> {
 }
 
 /// The program of a ruleset's chains at ingress, in XDP.
+#[allow(dead_code)]
 pub fn compiled(ruleset: &Ruleset, states: &SharedStates) -> Result<Compiled, NotOffloadable> {
     compiled_at(Place::Xdp(&device()), ruleset, states)
 }
@@ -62,8 +63,15 @@ fn compiled_at(
     ruleset: &Ruleset,
     states: &SharedStates,
 ) -> Result<Compiled, NotOffloadable> {
-    let linked = Linked::new(&ruleset.generation()).unwrap();
-    let entries = entries(&linked);
+    compiled_linked(place, &Linked::new(&ruleset.generation()).unwrap(), states)
+}
+
+fn compiled_linked(
+    place: Place<'_>,
+    linked: &Linked,
+    states: &SharedStates,
+) -> Result<Compiled, NotOffloadable> {
+    let entries = entries(linked);
     compile(Job {
         image: &linked.image,
         entries: &entries,
@@ -80,12 +88,38 @@ pub struct Pair {
     pub states: SharedStates,
     pub now: u64,
     linked: Linked,
-    program: (Program, Counters),
+    /// Of the kernel's ruleset.
+    attached: Linked,
+    running: Running,
+    /// The program of the generation before.
+    before: Option<Running>,
+    /// Programs that were loaded.
+    pub loaded: usize,
+    /// At tcx, in place of XDP.
+    tcx: bool,
+}
+
+/// A program, and what it was made from.
+struct Running {
+    compiled: Compiled,
+    program: Program,
+    counters: Counters,
 }
 
 impl Pair {
-    /// Both begin with this text.
+    /// Both begin with this text, in XDP.
+    #[allow(dead_code)]
     pub fn new(text: &str) -> Self {
+        Pair::at(text, false)
+    }
+
+    /// Both begin with this text, at tcx.
+    #[allow(dead_code)]
+    pub fn at_tcx(text: &str) -> Self {
+        Pair::at(text, true)
+    }
+
+    fn at(text: &str, tcx: bool) -> Self {
         let now = AHEAD + 5_000_000_000;
         let states = SharedStates::with_given_time().unwrap();
         states.set_time(now.wrapping_sub(AHEAD));
@@ -96,10 +130,14 @@ impl Pair {
             ruleset
         });
         let linked = Linked::new(&interpreter.generation()).unwrap();
-        let program = load(&kernel, &states, text);
+        let attached = Linked::new(&kernel.generation()).unwrap();
+        let running = load(compile_at(tcx, &attached, &states, text), text);
+        states.stage([&running.compiled], now).unwrap();
+        states.settle(&attached.image);
         // The kernel gets the elements of sets that packets change.
         states.sync(now).unwrap();
-        Pair { kernel, interpreter, states, now, linked, program }
+        let (before, loaded) = (None, 1);
+        Pair { kernel, interpreter, states, now, linked, attached, running, before, loaded, tcx }
     }
 
     /// Gives both a command; what the kernel's prints. The next generation takes the place of the
@@ -109,7 +147,18 @@ impl Pair {
         let ours = nft(&mut self.kernel, text, self.now);
         assert_eq!(ours, nft(&mut self.interpreter, text, self.now), "{text}");
         self.linked = Linked::new(&self.interpreter.generation()).unwrap();
-        self.program = load(&self.kernel, &self.states, text);
+        self.attached = self.attached.next(&self.kernel.generation()).unwrap();
+        let compiled = compile_at(self.tcx, &self.attached, &self.states, text);
+        self.states.stage([&compiled], self.now).unwrap();
+        if !compiled.is_same(&self.running.compiled) {
+            let before = self.before.take().filter(|before| compiled.is_same(&before.compiled));
+            let next = before.unwrap_or_else(|| {
+                self.loaded += 1;
+                load(compiled, text)
+            });
+            self.before = Some(std::mem::replace(&mut self.running, next));
+        }
+        self.states.settle(&self.attached.image);
         self.states.release();
         self.collect();
         ours.unwrap_or_else(|e| e)
@@ -118,15 +167,16 @@ impl Pair {
     pub fn collect(&mut self) {
         self.states.set_time(self.now.wrapping_sub(AHEAD));
         self.states.sync(self.now).unwrap();
-        self.program.1.collect().unwrap();
+        self.running.counters.collect().unwrap();
     }
 
     /// Both get a frame; whether it is accepted.
     pub fn frame(&mut self, frame: &[u8]) -> bool {
         self.states.set_time(self.now.wrapping_sub(AHEAD));
-        let ran = self.program.0.run(frame, 0, 1).unwrap();
+        let ran = self.running.program.run(frame, 0, 1).unwrap();
         let accepted = self.interpreted(frame);
-        if (ran.verdict == xdp::PASS) != accepted {
+        let passed = if self.tcx { ran.verdict != tcx::DROP } else { ran.verdict == xdp::PASS };
+        if passed != accepted {
             self.collect();
             let list = |ruleset: &mut Ruleset| nft(ruleset, "list ruleset", self.now).unwrap();
             let (kernel, interpreter) = (list(&mut self.kernel), list(&mut self.interpreter));
@@ -181,9 +231,16 @@ impl Pair {
     }
 }
 
-fn load(ruleset: &Ruleset, states: &SharedStates, text: &str) -> (Program, Counters) {
-    let compiled = compiled(ruleset, states).unwrap_or_else(|e| panic!("{text}\n{e}"));
-    compiled.load("rules").unwrap_or_else(|e| panic!("{text}\n{e}\n{}", tail(&e.log)))
+fn compile_at(tcx: bool, linked: &Linked, states: &SharedStates, text: &str) -> Compiled {
+    let device = device();
+    let place = if tcx { Place::TcxIngress(&device) } else { Place::Xdp(&device) };
+    compiled_linked(place, linked, states).unwrap_or_else(|e| panic!("{text}\n{e}"))
+}
+
+fn load(compiled: Compiled, text: &str) -> Running {
+    let loaded = compiled.load("rules");
+    let (program, counters) = loaded.unwrap_or_else(|e| panic!("{text}\n{e}\n{}", tail(&e.log)));
+    Running { compiled, program, counters }
 }
 
 fn tail(log: &str) -> &str {
@@ -208,6 +265,7 @@ pub enum Step {
 #[allow(dead_code)]
 pub fn random_runs(
     steps: usize,
+    begin: impl Fn(&str) -> Pair,
     text: impl Fn(&mut Rng) -> String,
     step: impl Fn(&mut Pair, &mut Rng) -> Step,
     listed: impl Fn(&mut Pair),
@@ -218,7 +276,7 @@ pub fn random_runs(
     for round in 0..penstock_testkit::rounds(30) {
         let text = text(&mut rng);
         println!("seed {seed} round {round}\n{text}");
-        let mut pair = Pair::new(&text);
+        let mut pair = begin(&text);
         for _ in 0..steps {
             if let Step::Frame(bytes) = step(&mut pair, &mut rng) {
                 verdicts[usize::from(pair.frame(&bytes))] += 1;

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Sets that clients change, in the kernel and in the interpreter at the same times: verdicts and
+//! loaded values after each command, and which commands need a new program.
+
+mod pair;
+mod rights;
+
+use std::fmt::Write;
+
+use fastrand::Rng;
+use pair::{Pair, Step, random_runs};
+use penstock_testkit::build::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn frame(port: u16, host: u8) -> Vec<u8> {
+    let link = Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
+    let ip = Ipv4::new(&*format!("198.18.0.{host}"), "198.19.0.1");
+    (link / ip / Udp::new(5000, port) / payload(vec![7; 20])).build()
+}
+
+fn frame6(port: u16, host: u8) -> Vec<u8> {
+    let link = Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
+    let ip = Ipv6::new(&*format!("2001:db8::{host:x}"), "2001:db8:1::1");
+    (link / ip / Udp::new(5000, port) / payload(vec![7; 20])).build()
+}
+
+const SETS: &str = "table netdev t {
+    set plain { type ipv4_addr; elements = { 198.18.0.1, 198.18.0.9 }; }
+    set ports { type inet_service; }
+    set spans { type inet_service; flags interval; elements = { 2-3 }; }
+    set nets { type ipv4_addr; flags interval; elements = { 198.18.0.0/30, 198.18.0.9-198.18.0.11 }; }
+    set nets6 { type ipv6_addr; flags interval; size 100; }
+    set timed { type ipv4_addr; flags timeout; timeout 20s; elements = { 198.18.0.2, 198.18.0.3 timeout 1h }; }
+    set spell { type ipv4_addr; flags interval,timeout; }
+    set pairs { typeof ip saddr . udp dport; size 50; elements = { 198.18.0.1 . 2 }; }
+    map marks { type ipv4_addr : mark; elements = { 198.18.0.4 : 3, * : 4 }; }
+    map wide { type ipv4_addr : mark; flags interval; elements = { 198.18.0.4-198.18.0.7 : 3 }; }
+    map ways { type inet_service : verdict; elements = { 1 : drop, 2 : jump one, 3 : accept }; }
+    map roads { type ipv4_addr : verdict; flags interval,timeout; }
+    chain one { ip saddr @plain drop; counter; }
+    chain two { udp dport @ports counter accept; }
+";
+
+fn pick(rng: &mut Rng, of: &[&'static str]) -> &'static str {
+    rng.choice(of).unwrap()
+}
+
+fn address(rng: &mut Rng) -> String {
+    format!("198.18.0.{}", rng.u8(1..12))
+}
+
+/// A piece of the addresses that overlaps others only as a whole.
+fn net(rng: &mut Rng) -> String {
+    let from = rng.u8(0..3) * 4;
+    match rng.u8(..3) {
+        0 => format!("198.18.0.{from}/30"),
+        1 => format!("198.18.0.{from}-198.18.0.{}", from + 2),
+        _ => format!("198.18.0.{}", from + 3),
+    }
+}
+
+fn verdict(rng: &mut Rng) -> &'static str {
+    pick(rng, &["drop", "accept", "jump one", "goto two", "continue", "return"])
+}
+
+fn condition(rng: &mut Rng) -> String {
+    let inverse = pick(rng, &["", "", "!= "]);
+    match rng.u8(..11) {
+        0 => format!("ip saddr {inverse}@plain"),
+        1 => format!("udp dport {inverse}@ports"),
+        2 => format!("udp dport {inverse}@spans"),
+        3 => format!("ip saddr {inverse}@nets"),
+        4 => format!("meta protocol {inverse}ip"),
+        5 => format!("ip saddr {inverse}@timed"),
+        6 => format!("ip saddr {inverse}@spell"),
+        7 => format!("ip saddr . udp dport {inverse}@pairs"),
+        8 => format!("meta mark set ip saddr map @marks meta mark {inverse}{}", rng.u8(1..5)),
+        9 => format!("meta mark set ip saddr map @wide meta mark {inverse}{}", rng.u8(1..5)),
+        _ => format!("udp dport {}", rng.u8(1..5)),
+    }
+}
+
+fn rule(rng: &mut Rng) -> String {
+    match rng.u8(..6) {
+        0 => return "udp dport vmap @ways".into(),
+        1 => return "ip saddr vmap @roads".into(),
+        _ => {}
+    }
+    let mut rule = String::new();
+    if rng.u8(..6) == 0 {
+        write!(rule, "ip6 saddr {}@nets6 ", pick(rng, &["", "!= "])).unwrap();
+        return rule + "counter drop";
+    }
+    for _ in 0..rng.u8(1..3) {
+        let condition = condition(rng);
+        write!(rule, "{condition} ").unwrap();
+    }
+    rule + pick(rng, &["counter", "counter drop", "counter accept", "drop"])
+}
+
+fn element(rng: &mut Rng) -> (&'static str, String) {
+    match rng.u8(..12) {
+        0 => ("plain", address(rng)),
+        1 => ("ports", rng.u8(1..5).to_string()),
+        2 => ("spans", pick(rng, &["1", "2-3", "4-9", "10"]).to_owned()),
+        3 => ("nets", net(rng)),
+        4 => ("nets6", format!("2001:db8::{:x}/127", rng.u8(0..6) * 2)),
+        5 => {
+            let timeout = pick(rng, &["", " timeout 5s", " timeout 1m"]);
+            ("timed", format!("{}{timeout}", address(rng)))
+        }
+        6 => {
+            let timeout = pick(rng, &["", " timeout 5s", " timeout 1m"]);
+            ("spell", format!("{}{timeout}", net(rng)))
+        }
+        7 => ("pairs", format!("{} . {}", address(rng), rng.u8(1..5))),
+        8 => {
+            let key = if rng.u8(..5) == 0 { "*".into() } else { address(rng) };
+            ("marks", format!("{key} : {}", rng.u8(1..5)))
+        }
+        9 => {
+            let key = if rng.u8(..5) == 0 { "*".into() } else { net(rng) };
+            ("wide", format!("{key} : {}", rng.u8(1..5)))
+        }
+        10 => ("ways", format!("{} : {}", rng.u8(1..5), verdict(rng))),
+        _ => ("roads", format!("{} : {}", net(rng), verdict(rng))),
+    }
+}
+
+fn command(rng: &mut Rng) -> String {
+    let mut all = String::new();
+    for _ in 0..rng.u8(1..4) {
+        let (set, element) = element(rng);
+        let word = pick(rng, &["add", "add", "add", "create", "delete", "destroy"]);
+        let line = match rng.u8(..24) {
+            0 => format!("flush set netdev t {}", pick(rng, &["plain", "nets", "pairs"])),
+            1 => format!("add rule netdev t in {}", rule(rng)),
+            2 => format!("insert rule netdev t in {}", rule(rng)),
+            _ => format!("{word} element netdev t {set} {{ {element} }}"),
+        };
+        writeln!(all, "{line}").unwrap();
+    }
+    all
+}
+
+/// Random rules with sets; commands change elements and rules, several at once, and many of them
+/// are refused.
+#[test]
+fn sets_are_those_of_the_interpreter() {
+    if !rights::may_load() {
+        return;
+    }
+    let text = |rng: &mut Rng| {
+        let rules: String = (0..rng.u8(2..7)).map(|_| rule(rng) + "\n").collect();
+        let base = "chain in { type filter hook ingress device \"lan\" priority 0; policy accept;";
+        format!("{SETS}{base}\n{rules}}}\n}}\n")
+    };
+    let step = |pair: &mut Pair, rng: &mut Rng| {
+        pair.now += match rng.u8(..12) {
+            0 => rng.u64(..30 * SECOND),
+            1..=3 => rng.u64(..SECOND),
+            _ => 0,
+        };
+        match rng.u8(..30) {
+            0..=7 => {
+                let command = command(rng);
+                println!("{command}");
+                pair.command(&command);
+            }
+            8 => drop(pair.listed()),
+            9..=12 => return Step::Frame(frame6(rng.u16(1..5), rng.u8(0..12))),
+            _ => return Step::Frame(frame(rng.u16(1..12), rng.u8(0..12))),
+        }
+        Step::Done
+    };
+    random_runs(200, Pair::at_tcx, text, step, |pair| drop(pair.listed()));
+}
+
+/// After the first change of elements the same two programs serve all others.
+#[test]
+fn elements_change_without_a_new_program() {
+    if !rights::may_load() {
+        return;
+    }
+    let base = "chain in { type filter hook ingress device \"lan\" priority 0; policy accept;";
+    let rules = "ip saddr @plain drop; ip saddr @nets drop; udp dport @ports drop; \
+        ip saddr @timed drop; udp dport vmap @ways;";
+    let mut pair = Pair::new(&format!("{SETS}{base}\n{rules}\n}}\n}}\n"));
+    let drops = |pair: &mut Pair, host: u8| assert!(!pair.frame(&frame(9, host)), "{host}");
+    let passes = |pair: &mut Pair, host: u8| assert!(pair.frame(&frame(9, host)), "{host}");
+    drops(&mut pair, 1);
+    passes(&mut pair, 20);
+    for (command, host, passed) in [
+        ("add element netdev t plain { 198.18.0.20 }", 20, false),
+        ("delete element netdev t plain { 198.18.0.20 }", 20, true),
+        ("add element netdev t nets { 198.18.0.16/28 }", 20, false),
+        ("delete element netdev t nets { 198.18.0.16/28 }", 20, true),
+        ("add element netdev t timed { 198.18.0.20 timeout 5s }", 20, false),
+        ("add element netdev t ports { 9 }", 30, false),
+        ("flush set netdev t ports", 30, true),
+        ("add element netdev t ways { 9 : drop }", 30, false),
+        ("delete element netdev t ways { 9 }\nadd element netdev t ways { 9 : accept }", 30, true),
+        ("add element netdev t plain { 198.18.1.0-198.18.1.200 }", 30, true),
+    ] {
+        pair.command(command);
+        if passed { passes(&mut pair, host) } else { drops(&mut pair, host) }
+    }
+    pair.now += 6 * SECOND;
+    passes(&mut pair, 20);
+    assert_eq!(pair.loaded, 2);
+}
+
+/// A set that outgrows its room gets another map, and one that is full gets no more.
+#[test]
+fn sets_grow() {
+    if !rights::may_load() {
+        return;
+    }
+    let mut pair = Pair::new(
+        "table netdev t {\n set s { type ipv4_addr; }\n set i { type ipv4_addr; flags interval; }\n\
+         chain c { type filter hook ingress device \"lan\" priority 0; policy accept;\n\
+         ip saddr @s counter drop; ip daddr @i counter drop; }\n}\n",
+    );
+    for n in 0..40_u32 {
+        let elements = |every: u32| -> String {
+            let of = |m: u32| format!("198.18.{}.{}, ", n, m * every);
+            (0..60).map(of).collect()
+        };
+        pair.command(&format!("add element netdev t s {{ {} }}", elements(1)));
+        pair.command(&format!("add element netdev t i {{ {} }}", elements(2)));
+        assert!(!pair.frame(&frame(1, n as u8 + 1)));
+    }
+    assert!((3..30).contains(&pair.loaded), "{}", pair.loaded);
+}
