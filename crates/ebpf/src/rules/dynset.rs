@@ -14,9 +14,10 @@ use penstock_program::state::dynamic::{DynamicSet, NUMBERS, SetStatement};
 
 use super::Compiler;
 use super::chain::Rule;
+use super::clocks::NEVER;
 use super::frame::*;
 use super::lower::{home, refused};
-use super::shared_sets::{EXPIRES, FIRST, NEVER};
+use super::shared_sets::{EXPIRES, FIRST};
 
 /// Flags of an update (`BPF_ANY`, `BPF_NOEXIST`).
 const ANY: i32 = 0;

@@ -16,8 +16,8 @@ use penstock_bpf::{Map, MapKind, MapSpec, SharedWords};
 use penstock_program::image::{Image, LinkedData, LinkedValue, LinkedVerdict, SetId};
 use penstock_sets::{ElementRef, Set};
 
+use super::clocks::Clocks;
 use super::search::eight;
-use super::shared_sets::Clocks;
 
 /// Elements of one generation.
 pub(super) type Elements = Arc<Set<LinkedValue>>;

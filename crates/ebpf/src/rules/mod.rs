@@ -10,6 +10,7 @@
 //! state to follow at each rule, and a field is loaded once however many rules ask for it.
 
 mod chain;
+mod clocks;
 mod counters;
 mod ct;
 mod ct_field;

@@ -21,8 +21,9 @@ use penstock_bpf::{Map, SharedWords, monotonic};
 use penstock_program::State;
 use penstock_program::image::Image;
 
+use super::clocks::Clocks;
 use super::live_sets::LiveSets;
-use super::shared_sets::{Clocks, FULL, SharedSets};
+use super::shared_sets::{FULL, SharedSets};
 use super::{Compiled, StateRef};
 
 /// States at most.

@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::clocks::{Clocks, NEVER};
 use super::live_sets;
 use penstock_bpf::asm::Code;
 use penstock_bpf::{Map, MapKind, MapSpec};
@@ -20,8 +21,6 @@ use penstock_program::state::dynamic::{DynamicSet, NUMBERS, Row, SetStatement};
 /// Bytes into a row: when it expires, and the first word of the set.
 pub(super) const EXPIRES: i16 = 0;
 pub(super) const FIRST: i16 = 8;
-/// An element that does not expire.
-pub(super) const NEVER: u64 = u64::MAX;
 
 /// A bucket of a limit that was never used.
 pub(super) const FULL: u64 = 1 << 63;
@@ -55,26 +54,6 @@ struct Mirror {
 /// Sets with their maps, by the address of the set.
 #[derive(Debug, Default)]
 pub(super) struct SharedSets(Mutex<HashMap<usize, Mirror>>);
-
-/// Two clocks at the same moment, in nanoseconds.
-#[derive(Clone, Copy)]
-pub(super) struct Clocks {
-    pub(super) set: u64,
-    pub(super) kernel: u64,
-}
-
-impl Clocks {
-    pub(super) fn to_kernel(self, time: Option<u64>) -> u64 {
-        match time {
-            Some(time) => self.kernel.saturating_add(time).saturating_sub(self.set),
-            None => NEVER,
-        }
-    }
-
-    fn to_set(self, time: u64) -> Option<u64> {
-        (time != NEVER).then(|| self.set.saturating_add(time).saturating_sub(self.kernel))
-    }
-}
 
 impl SharedSets {
     fn lock(&self) -> MutexGuard<'_, HashMap<usize, Mirror>> {
