@@ -94,7 +94,9 @@ pub(crate) fn decode(insns: &[Insn], maps: usize, base: u32) -> Result<Vec<Op>, 
             | Op::Jump32X(_, _, _, to)
             | Op::Jump64K { to, .. }
             | Op::Jump32K { to, .. } => to,
-            Op::LoadImm(_, value) if crate::space::split(value).0 == CODE => value as u32,
+            Op::LoadImm(_, value) if insns.get(at).is_some_and(|i| i.src == pseudo::FUNC) => {
+                value as u32
+            }
             _ => continue,
         };
         if ops.get((to - base) as usize) == Some(&Op::Half) {

@@ -4,9 +4,10 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::context::ProgramKind;
+use crate::jit::{self, CompileError};
 use crate::machine::{Limits, Machine};
 use crate::object::{Loaded, Object, ObjectError};
 
@@ -18,6 +19,7 @@ pub struct Instance {
     object: Object,
     loaded: Loaded,
     machine: Mutex<Machine>,
+    compiled: OnceLock<Result<(), CompileError>>,
 }
 
 /// A program of an [`Instance`].
@@ -56,7 +58,8 @@ impl Instance {
         let mut machine = Machine::new(limits);
         let loaded = object.load(&mut machine, &which)?;
         let machine = Mutex::new(machine);
-        let instance = Arc::new(Instance { file: file.to_owned(), object, loaded, machine });
+        let (file, compiled) = (file.to_owned(), OnceLock::new());
+        let instance = Arc::new(Instance { file, object, loaded, machine, compiled });
         let programs = which.into_iter().filter_map(|at| {
             let number = instance.loaded.programs.get(at).copied().flatten()?;
             let id = NEXT.fetch_add(1, Relaxed);
@@ -64,6 +67,22 @@ impl Instance {
         });
         let programs = programs.collect();
         Ok((instance, programs))
+    }
+
+    /// Makes machine code for its programs, as [`Machine::compile`] does, unless that was done
+    /// before. They run meanwhile.
+    pub fn compile(&self) {
+        self.compiled.get_or_init(|| {
+            let source = self.lock().source();
+            let code = jit::make(&source)?;
+            self.lock().take_code(code);
+            Ok(())
+        });
+    }
+
+    /// Why there is no machine code, if it was tried; the interpreter runs the programs.
+    pub fn compile_error(&self) -> Option<&CompileError> {
+        self.compiled.get()?.as_ref().err()
     }
 
     /// What messages call the object.

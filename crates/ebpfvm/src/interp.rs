@@ -18,30 +18,30 @@ const TAIL_CALLS: u32 = 33;
 const LOOPS: u64 = 8 << 20;
 
 /// What an instruction does to the order of execution.
-enum Then {
+pub(crate) enum Then {
     Next,
     Go(u32),
-    /// The run, or the callback that was begun, is over.
-    Done,
+    /// The function is over.
+    Leave,
 }
 
 impl Run<'_> {
     /// Runs from the first instruction of a program to its end: R0.
     pub(crate) fn run(&mut self, start: u32) -> Result<u64, FaultKind> {
         self.r[10] = Self::frame_end(self.depth);
-        self.until(start, self.depth)
+        self.function_from(start)
     }
 
-    fn frame_end(depth: usize) -> u64 {
+    pub(crate) fn frame_end(depth: usize) -> u64 {
         address(STACK, depth as u32 * FRAME_STEP + FRAME)
     }
 
     /// Runs until the function at this depth ends.
-    fn until(&mut self, start: u32, depth: usize) -> Result<u64, FaultKind> {
+    pub(crate) fn until(&mut self, start: u32, depth: usize) -> Result<u64, FaultKind> {
         self.pc = start;
         loop {
             let op = self.ops[self.pc as usize];
-            match self.step(op, depth)? {
+            match self.step(op)? {
                 Then::Next => self.pc += 1,
                 Then::Go(to) => {
                     if to <= self.pc {
@@ -49,7 +49,14 @@ impl Run<'_> {
                     }
                     self.pc = to;
                 }
-                Then::Done => return Ok(self.r[0]),
+                Then::Leave if self.depth == depth => return Ok(self.r[0]),
+                Then::Leave => {
+                    let to = self.leave() + 1;
+                    if to <= self.pc {
+                        self.pay(u64::from(self.pc - to) + 1)?;
+                    }
+                    self.pc = to;
+                }
             }
         }
     }
@@ -70,7 +77,7 @@ impl Run<'_> {
     }
 
     #[inline(always)]
-    fn step(&mut self, op: Op, depth: usize) -> Result<Then, FaultKind> {
+    pub(crate) fn step(&mut self, op: Op) -> Result<Then, FaultKind> {
         let jump = |holds, to| Ok(if holds { Then::Go(to) } else { Then::Next });
         match op {
             Op::Alu64X(op, dst, src) => {
@@ -130,8 +137,7 @@ impl Run<'_> {
                 self.enter()?;
                 return Ok(Then::Go(to));
             }
-            Op::Exit if self.depth == depth => return Ok(Then::Done),
-            Op::Exit => return Ok(Then::Go(self.leave() + 1)),
+            Op::Exit => return Ok(Then::Leave),
             // No jump leads here: the decoder sees to it.
             Op::Half => {}
         }
@@ -166,13 +172,13 @@ impl Run<'_> {
         self.enter()?;
         self.r[1..5].copy_from_slice(&arguments);
         self.pay(u64::from(from.abs_diff(to)) + 1)?;
-        let result = self.until(to, self.depth)?;
+        let result = self.function_from(to)?;
         self.pay(u64::from(self.pc.abs_diff(from)) + 1)?;
         self.pc = self.leave();
         Ok(result)
     }
 
-    fn helper(&mut self, helper: Helper) -> Result<Then, FaultKind> {
+    pub(crate) fn helper(&mut self, helper: Helper) -> Result<Then, FaultKind> {
         self.r[0] = match helper {
             Helper::TailCall => return self.tail_call(),
             Helper::Loop => self.repeat()?,
@@ -275,7 +281,7 @@ impl Run<'_> {
             None => {
                 self.r[0] = 0;
                 // The function ends, as everywhere in the kernel.
-                if self.depth == 0 { Ok(Then::Done) } else { Ok(Then::Go(self.leave() + 1)) }
+                Ok(Then::Leave)
             }
         }
     }

@@ -13,6 +13,8 @@
 //! | `machine` | programs and the maps that they share: [`Machine`] |
 //! | `instance`, `counts` | objects that are loaded, for several who run them: [`Instance`] |
 //! | `host` | time, randomness: [`Host`] |
+//! | `jit` | machine code for programs, with the feature `cranelift` |
+//! | `code`, `visible`, `memory` | finished code, and what it reaches |
 //!
 //! A program can do what it likes: each access to memory is checked, and what it may reach is its
 //! packet, its stack and its maps. It ends with a [`Fault`] if it does otherwise, or runs too long.
@@ -33,6 +35,7 @@
 
 mod alu;
 mod call;
+mod code;
 pub mod context;
 mod counts;
 mod decode;
@@ -42,14 +45,17 @@ mod host;
 pub mod insn;
 mod instance;
 mod interp;
+mod jit;
 mod machine;
 pub mod map;
+mod memory;
 pub mod object;
 mod op;
 pub mod packet;
 mod run;
 mod space;
 pub mod types;
+mod visible;
 
 pub use context::{Context, Netfilter, ProgramKind, Redirect, Skb, Xdp};
 pub use counts::Counts;
@@ -57,4 +63,5 @@ pub use decode::{DecodeError, DecodeErrorKind};
 pub use fault::{Fault, FaultKind};
 pub use host::{Host, Still};
 pub use instance::{Instance, Program};
+pub use jit::CompileError;
 pub use machine::{Limits, Machine, ProgramError};

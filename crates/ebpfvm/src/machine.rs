@@ -4,16 +4,20 @@
 
 use std::fmt;
 
+use crate::code::{Code, MapPlace};
 use crate::context::{Context, ProgramKind};
 use crate::decode::{DecodeError, decode};
 use crate::fault::{Fault, FaultKind};
 use crate::helper::Helper;
 use crate::host::Host;
 use crate::insn::Insn;
+use crate::jit::{self, CompileError, Source};
 use crate::map::{Errno, Map, MapError, MapSpec};
+use crate::memory::Memory;
 use crate::op::Op;
 use crate::run::{DEPTH, Entry, Frame, Run, STACK_LEN};
 use crate::space::{self, MOST_MAPS};
+use crate::visible::Visible;
 
 /// Bounds of what programs use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +74,11 @@ pub struct Machine {
     ops: Vec<Op>,
     programs: Vec<Entry>,
     maps: Vec<Map>,
-    stack: Vec<u8>,
+    stack: Memory,
+    frames: [Frame; DEPTH],
+    code: Option<Code>,
+    /// A map may have been exchanged for another since the code was made.
+    maps_changed: bool,
     limits: Limits,
     memory_left: u64,
 }
@@ -88,7 +96,10 @@ impl Machine {
             ops: Vec::new(),
             programs: Vec::new(),
             maps: Vec::new(),
-            stack: vec![0; STACK_LEN],
+            stack: Memory::new(STACK_LEN),
+            frames: [Frame::default(); DEPTH],
+            code: None,
+            maps_changed: false,
             limits,
             memory_left: limits.memory,
         }
@@ -131,9 +142,44 @@ impl Machine {
                 _ => {}
             }
         }
+        self.code = None;
         self.programs.push(Entry { kind, start: start as u32, len: ops.len() as u32 });
         self.ops.extend(ops);
         Ok(self.programs.len() as u32 - 1)
+    }
+
+    /// Makes machine code for the programs that there are, which runs from then on in place of the
+    /// interpreter and does the same. A program that is added later has none, and then the others
+    /// have none any more, either. Memory is made executable, which the calling thread must be
+    /// allowed to do.
+    ///
+    /// # Errors
+    /// The build has no code generator (feature `cranelift`), or no code can be made for this
+    /// machine or these programs. The interpreter runs them.
+    pub fn compile(&mut self) -> Result<(), CompileError> {
+        let code = jit::make(&self.source())?;
+        self.take_code(code);
+        Ok(())
+    }
+
+    /// What code is made from.
+    pub(crate) fn source(&self) -> Source {
+        Source {
+            ops: self.ops.clone(),
+            programs: self.programs.clone(),
+            maps: self.maps.iter().map(MapPlace::of).collect(),
+        }
+    }
+
+    /// Runs code that was made from [`Machine::source`], unless programs were added or maps
+    /// exchanged meanwhile.
+    pub(crate) fn take_code(&mut self, code: Code) {
+        self.code = Some(code).filter(|code| code.is_for(&self.ops, &self.maps));
+    }
+
+    /// Whether there is machine code.
+    pub fn is_compiled(&self) -> bool {
+        self.code.is_some()
     }
 
     /// A map by its number.
@@ -143,6 +189,7 @@ impl Machine {
 
     /// A map by its number, to be changed.
     pub fn map_mut(&mut self, number: u32) -> Option<&mut Map> {
+        self.maps_changed = true;
         self.maps.get_mut(number as usize)
     }
 
@@ -182,6 +229,10 @@ impl Machine {
             return Err(unknown);
         }
         let (start, netfilter) = (entry.start, entry.kind == ProgramKind::Netfilter);
+        if self.maps_changed {
+            self.maps_changed = false;
+            self.code = self.code.take().filter(|code| code.is_for(&self.ops, &self.maps));
+        }
         context.begin();
         let (direct, writable) = (context.is_direct(), context.is_writable());
         let mut run = Run {
@@ -192,13 +243,15 @@ impl Machine {
             context,
             host,
             r: [0; 16],
-            frames: [Frame::default(); DEPTH],
+            frames: &mut self.frames,
             depth: 0,
             pc: start,
             steps: self.limits.steps,
             tail_calls: 0,
             direct,
             writable,
+            code: self.code.as_ref(),
+            visible: Visible::default(),
         };
         run.r[1] = space::address(space::CONTEXT, 0);
         let result = run.run(start);

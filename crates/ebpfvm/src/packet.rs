@@ -3,6 +3,8 @@
 //! The packet that a program sees: bytes with room in front and behind, in one buffer that is used
 //! again for the next packet.
 
+use crate::memory::Memory;
+
 /// Room in front of a frame (`XDP_PACKET_HEADROOM`), bytes.
 pub const HEADROOM: usize = 256;
 /// Bytes that a driver's page has for headroom and frame: 4096 less `struct skb_shared_info`.
@@ -11,7 +13,7 @@ const PAGE: usize = 4096 - 320;
 /// A packet.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    buffer: Vec<u8>,
+    buffer: Memory,
     /// Where metadata, data and the room behind it begin.
     meta: usize,
     data: usize,
@@ -22,7 +24,13 @@ pub struct Packet {
 
 impl Default for Packet {
     fn default() -> Self {
-        Packet { buffer: vec![0; PAGE], meta: HEADROOM, data: HEADROOM, end: HEADROOM, limit: PAGE }
+        Packet {
+            buffer: Memory::new(PAGE),
+            meta: HEADROOM,
+            data: HEADROOM,
+            end: HEADROOM,
+            limit: PAGE,
+        }
     }
 }
 
@@ -32,7 +40,7 @@ impl Packet {
         let end = HEADROOM + frame.len();
         self.limit = end.max(PAGE);
         if self.buffer.len() < self.limit {
-            self.buffer.resize(self.limit, 0);
+            self.buffer = Memory::new(self.limit);
         }
         (self.meta, self.data, self.end) = (HEADROOM, HEADROOM, end);
         self.buffer[HEADROOM..end].copy_from_slice(frame);
@@ -66,6 +74,12 @@ impl Packet {
     /// Where metadata, data and the room behind begin, in the buffer.
     pub(crate) fn bounds(&self) -> (usize, usize, usize) {
         (self.meta, self.data, self.end)
+    }
+
+    /// Where the buffer begins.
+    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+    pub(crate) fn address(&self) -> *mut u8 {
+        self.buffer.address()
     }
 
     /// Bytes at a place in the buffer, metadata included.

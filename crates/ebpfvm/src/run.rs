@@ -2,13 +2,16 @@
 
 //! One run of a program: its registers, and its memory by address. Every access is checked here.
 
+use crate::code::Code;
 use crate::context::Context;
 use crate::context::ProgramKind;
 use crate::fault::FaultKind;
 use crate::host::Host;
 use crate::map::{Map, READ_ONLY};
+use crate::memory::Memory;
 use crate::op::{Op, Size};
 use crate::space::{CONTEXT, FRAME, FRAME_STEP, MAPS, OBJECTS, PACKET, STACK, VALUES, split};
+use crate::visible::Visible;
 
 /// Functions that call each other (`MAX_CALL_FRAMES`).
 pub(crate) const DEPTH: usize = 8;
@@ -16,7 +19,7 @@ pub(crate) const DEPTH: usize = 8;
 pub(crate) const STACK_LEN: usize = DEPTH * FRAME as usize;
 
 /// Where a function was called from.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Frame {
     /// The instruction that called.
     pub(crate) from: u32,
@@ -39,12 +42,12 @@ pub(crate) struct Run<'a> {
     pub(crate) programs: &'a [Entry],
     pub(crate) maps: &'a mut [Map],
     /// [`STACK_LEN`] bytes.
-    pub(crate) stack: &'a mut [u8],
+    pub(crate) stack: &'a mut Memory,
     pub(crate) context: &'a mut Context,
     pub(crate) host: &'a mut dyn Host,
     /// R0 to R10; there are 16, so that four bits need no check.
     pub(crate) r: [u64; 16],
-    pub(crate) frames: [Frame; DEPTH],
+    pub(crate) frames: &'a mut [Frame; DEPTH],
     pub(crate) depth: usize,
     /// The instruction that runs.
     pub(crate) pc: u32,
@@ -52,6 +55,12 @@ pub(crate) struct Run<'a> {
     pub(crate) tail_calls: u32,
     pub(crate) direct: bool,
     pub(crate) writable: bool,
+    /// Machine code of the programs.
+    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+    pub(crate) code: Option<&'a Code>,
+    /// What machine code sees of the packet and the context.
+    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+    pub(crate) visible: Visible,
 }
 
 impl Run<'_> {

@@ -3,11 +3,13 @@
 //! Maps: memory that programs and user space share, as in `kernel/bpf/` of Linux. All memory of a
 //! map is reserved when it is made. There is one processor, number 0.
 
+mod hash;
 mod ring;
 mod table;
 
 use std::fmt;
 
+use crate::memory::Memory;
 pub(crate) use ring::Ring;
 use table::Table;
 
@@ -168,6 +170,8 @@ enum Store {
 struct Prefixes {
     table: Table,
     lengths: Vec<u32>,
+    /// A bit for each length of which there are any.
+    present: Vec<u64>,
     /// The keys as they were given, which listings show.
     given: Vec<u8>,
     /// Room for one key.
@@ -180,9 +184,9 @@ pub struct Map {
     spec: MapSpec,
     store: Store,
     /// The values, one per slot.
-    pub(crate) memory: Vec<u8>,
+    pub(crate) memory: Memory,
     /// Bytes from value to value.
-    stride: usize,
+    pub(crate) stride: usize,
 }
 
 /// The largest memory of one map: offsets in it are below 2^31.
@@ -261,6 +265,7 @@ impl Map {
                 let prefixes = Prefixes {
                     table: Table::new(key, spec.entries, false),
                     lengths: vec![0; (key - 4) * 8 + 1],
+                    present: vec![0; 33],
                     given: vec![0; slots * key],
                     masked: vec![0; key],
                 };
@@ -271,7 +276,7 @@ impl Map {
                 (Store::Table(Table::new(key, spec.entries, replaces)), slots * stride)
             }
         };
-        Ok(Map { spec, store, memory: vec![0; memory], stride })
+        Ok(Map { spec, store, memory: Memory::new(memory), stride })
     }
 
     /// What it was made from.
@@ -398,7 +403,7 @@ impl Map {
         matches!(self.store, Store::Ring(_))
     }
 
-    pub(crate) fn ring(&mut self) -> Option<(&mut Ring, &mut Vec<u8>)> {
+    pub(crate) fn ring(&mut self) -> Option<(&mut Ring, &mut [u8])> {
         match &mut self.store {
             Store::Ring(ring) => Some((ring, &mut self.memory)),
             _ => None,
@@ -493,6 +498,11 @@ fn slot_for(
 
 /// Clears the bits of an address after the first `bits`.
 fn mask(address: &mut [u8], bits: usize) {
+    if let Ok(word) = <&mut [u8; 4]>::try_from(&mut *address) {
+        let kept = u32::MAX.checked_shl(32 - bits.min(32) as u32).unwrap_or(0);
+        *word = (u32::from_be_bytes(*word) & kept).to_be_bytes();
+        return;
+    }
     for (at, byte) in address.iter_mut().enumerate() {
         let kept = bits.saturating_sub(at * 8).min(8);
         *byte &= !(0xff_u16 >> kept) as u8;
@@ -525,10 +535,9 @@ impl Prefixes {
 
     fn longest(&mut self, key: &[u8]) -> Option<u32> {
         let most = self.bits(key)?;
-        for bits in (0..=most).rev() {
-            if self.lengths[bits] == 0 {
-                continue;
-            }
+        let mut next = Some(most);
+        while let Some(bits) = next.and_then(|from| self.present_from(from)) {
+            next = bits.checked_sub(1);
             self.prepare(key, bits);
             if let Some(slot) = self.table.find(&self.masked) {
                 return Some(slot);
@@ -537,12 +546,32 @@ impl Prefixes {
         None
     }
 
+    /// The longest length up to this one of which there are prefixes.
+    fn present_from(&self, bits: usize) -> Option<usize> {
+        let mut word = bits / 64;
+        let mut found = self.present.get(word)? << (63 - bits % 64) >> (63 - bits % 64);
+        while found == 0 {
+            word = word.checked_sub(1)?;
+            found = *self.present.get(word)?;
+        }
+        Some(word * 64 + found.ilog2() as usize)
+    }
+
+    /// The number of prefixes of a length changed.
+    fn note(&mut self, bits: usize) {
+        let (there, bit) = (self.lengths[bits] != 0, 1 << (bits % 64));
+        if let Some(word) = self.present.get_mut(bits / 64) {
+            *word = if there { *word | bit } else { *word & !bit };
+        }
+    }
+
     fn slot_for(&mut self, key: &[u8], flags: u64) -> Result<u32, Errno> {
         let bits = self.bits(key).ok_or(Errno::INVAL)?;
         self.prepare(key, bits);
         let before = self.table.len();
         let slot = slot_for(&mut self.table, &self.masked, flags, false, Errno::NOSPC)?;
         self.lengths[bits] += self.table.len() - before;
+        self.note(bits);
         let at = slot as usize * key.len();
         self.given[at..at + key.len()].copy_from_slice(key);
         Ok(slot)
@@ -553,6 +582,7 @@ impl Prefixes {
         self.prepare(key, bits);
         let removed = self.table.remove(&self.masked);
         self.lengths[bits] -= u32::from(removed);
+        self.note(bits);
         Ok(removed)
     }
 }

@@ -2,8 +2,7 @@
 
 //! Keys of a fixed length, each with the number of a slot. All memory is there from the beginning.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
+use super::hash::Hasher;
 
 /// A hash table with chains. Slots are numbered from 0; the links between them have 0 for none and
 /// a slot's number plus one otherwise, so that memory which was never used costs nothing.
@@ -26,7 +25,7 @@ pub(super) struct Table {
     /// A slot apart, which takes the new value of a key that has one already.
     spare: u32,
     order: Option<Order>,
-    hasher: RandomState,
+    hasher: Hasher,
 }
 
 /// Which slot was used last: a list in both directions.
@@ -64,7 +63,7 @@ impl Table {
             count: 0,
             spare: 0,
             order,
-            hasher: RandomState::new(),
+            hasher: Hasher::new(),
         }
     }
 
@@ -74,7 +73,7 @@ impl Table {
     }
 
     fn bucket(&self, key: &[u8]) -> usize {
-        self.hasher.hash_one(key) as usize & (self.buckets.len() - 1)
+        self.hasher.of(key) as usize & (self.buckets.len() - 1)
     }
 
     pub(super) fn key(&self, slot: u32) -> &[u8] {

@@ -5,6 +5,7 @@
 //! tests are skipped, with a message.
 
 mod compile;
+mod frames;
 mod generate;
 mod netfilter;
 mod objects;

@@ -16,7 +16,7 @@ use penstock_ebpfvm::object::Object;
 use penstock_ebpfvm::{Context, Machine, Netfilter, Still};
 
 use crate::compile::compile;
-use crate::objects::frames;
+use crate::frames::frames;
 use crate::sys::may_load;
 
 /// A directory that goes with its test.

@@ -3,10 +3,10 @@
 //! Random programs on random frames: results, packets, registers, memory.
 
 use fastrand::Rng;
-use penstock_ebpfvm::context::link_protocol;
 use penstock_ebpfvm::map::{MapKind, MapSpec};
-use penstock_ebpfvm::{Context, Machine, ProgramKind, Skb, Still, Xdp};
+use penstock_ebpfvm::{Machine, ProgramKind, Still};
 
+use crate::frames::context;
 use crate::generate;
 use crate::sys::{Map, Program, may_load};
 
@@ -18,35 +18,6 @@ fn value_map() -> MapSpec {
         value: generate::VALUE,
         entries: 1,
         flags: 0,
-    }
-}
-
-/// The context of a frame, as the kernel makes it for a run by hand.
-pub fn context(kind: ProgramKind, frame: &[u8]) -> Context {
-    match kind {
-        ProgramKind::Xdp => {
-            let mut xdp = Xdp { ingress: 1, ..Xdp::default() };
-            xdp.packet.set(frame);
-            Context::Xdp(xdp)
-        }
-        _ => {
-            let socket = kind == ProgramKind::SocketFilter;
-            let mut skb = Skb { socket, ifindex: 1, mtu: 65536, ..Skb::default() };
-            skb.protocol = u32::from(link_protocol(&frame[12..]).unwrap());
-            // PACKET_BROADCAST, PACKET_MULTICAST, or PACKET_OTHERHOST: the device is the loopback.
-            skb.packet_type = match frame[0] & 1 {
-                1 if frame[..6] == [0xff; 6] => 1,
-                1 => 2,
-                _ => 3,
-            };
-            if socket {
-                skb.link = frame[..14].to_vec();
-                skb.packet.set(&frame[14..]);
-            } else {
-                skb.packet.set(frame);
-            }
-            Context::Skb(Box::new(skb))
-        }
     }
 }
 

@@ -148,6 +148,21 @@ impl Program {
         out.truncate((attr[1] >> 32) as usize);
         Ok(Ran { result: (attr[0] >> 32) as u32, frame: out, context: context_out })
     }
+
+    /// Runs it so many times on a frame: the nanoseconds of one run that the
+    /// kernel says, and the result.
+    #[allow(dead_code)]
+    pub fn time(&self, frame: &[u8], runs: u32) -> io::Result<(f64, u32)> {
+        let mut out = vec![0; 1 << 16];
+        let mut attr = [0; 20];
+        attr[0] = self.fd.as_raw_fd() as u64;
+        attr[1] = words(frame.len() as u32, out.len() as u32);
+        attr[2] = frame.as_ptr().addr() as u64;
+        attr[3] = out.as_mut_ptr().expose_provenance() as u64;
+        attr[4] = words(runs, 0);
+        bpf(10, &mut attr)?;
+        Ok(((attr[4] >> 32) as f64, (attr[0] >> 32) as u32))
+    }
 }
 
 /// Keeps this thread on processor 0, whose values of maps are compared.

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Finished machine code: where its functions begin, and what it was made for.
+
+use std::ffi::c_void;
+use std::fmt;
+
+use crate::context::ProgramKind;
+use crate::map::{Map, MapKind};
+use crate::op::Op;
+
+/// A function of a program as machine code. Its argument is the [`Run`](crate::run::Run) that it
+/// belongs to. It gives the number of the instruction that ended it, or what is left to do.
+pub(crate) type Function = unsafe extern "C" fn(*mut c_void) -> u64;
+
+/// Machine code of the programs of a machine.
+pub(crate) struct Code {
+    /// By the number of the first instruction.
+    functions: Vec<Option<(ProgramKind, Function)>>,
+    /// The maps whose addresses are in the code.
+    maps: Vec<MapPlace>,
+    /// What has the code in it, and frees it.
+    _memory: Box<dyn Send + Sync>,
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Code({} functions)", self.functions.iter().flatten().count())
+    }
+}
+
+#[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+impl Code {
+    /// Functions by the number of their first instruction, in a memory, for machines with these
+    /// maps.
+    pub(crate) fn new(
+        functions: Vec<Option<(ProgramKind, Function)>>,
+        maps: Vec<MapPlace>,
+        memory: Box<dyn Send + Sync>,
+    ) -> Code {
+        Code { functions, maps, _memory: memory }
+    }
+
+    /// The function that begins at an instruction, if it is for programs of this kind.
+    #[inline]
+    pub(crate) fn function(&self, start: u32, kind: ProgramKind) -> Option<Function> {
+        let (of, function) = (*self.functions.get(start as usize)?)?;
+        (of == kind).then_some(function)
+    }
+
+    /// Whether these are the programs, which nobody changes, and the maps that the code is for.
+    pub(crate) fn is_for(&self, ops: &[Op], maps: &[Map]) -> bool {
+        // Later maps are in no code.
+        ops.len() == self.functions.len()
+            && maps.len() >= self.maps.len()
+            && self.maps.iter().zip(maps).all(|(place, map)| *place == MapPlace::of(map))
+    }
+}
+
+/// What code knows of a map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+pub(crate) struct MapPlace {
+    pub(crate) kind: MapKind,
+    pub(crate) key: u32,
+    pub(crate) entries: u32,
+    pub(crate) flags: u32,
+    /// Bytes from value to value.
+    pub(crate) stride: usize,
+    /// Where the values begin, and how many bytes they have together.
+    pub(crate) address: usize,
+    pub(crate) len: usize,
+}
+
+impl MapPlace {
+    pub(crate) fn of(map: &Map) -> MapPlace {
+        let spec = map.spec();
+        MapPlace {
+            kind: spec.kind,
+            key: spec.key,
+            entries: spec.entries,
+            flags: spec.flags,
+            stride: map.stride,
+            address: map.memory.address().expose_provenance(),
+            len: map.memory.len(),
+        }
+    }
+}

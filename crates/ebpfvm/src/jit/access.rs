@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Accesses to memory. An address is looked for in the memory that the register probably has the
+//! address of. It is compared with where that begins and how long it is; if it is not there, the
+//! interpreter continues. Accesses by one register in one block are compared at once.
+//!
+//! Safety: a value that [`Lowering::place`] gives is the machine's address of bytes that were
+//! compared, or of a constant place in the function's own frame. Nothing else is dereferenced but
+//! fields of the run.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::analysis::Hint;
+use super::entry::{self, field_of};
+use super::facts::{Fact, Window};
+use super::lower::{Lowering, good, register_at, type_of, visible};
+use crate::context::ProgramKind;
+use crate::map::READ_ONLY;
+use crate::op::{Atomic, Op, Size};
+use crate::space::{CONTEXT, FRAME, VALUES, address};
+use crate::visible::Visible;
+
+/// The most bytes that are compared at once.
+const MOST: i32 = 4096;
+
+/// The register that an instruction accesses memory by, where, how much, and whether it writes.
+fn access(op: &Op) -> Option<(u8, i16, Size, bool)> {
+    match *op {
+        Op::Load { size, src, off, .. } | Op::LoadSigned { size, src, off, .. } => {
+            Some((src, off, size, false))
+        }
+        Op::StoreX { size, dst, off, .. } | Op::StoreK { size, dst, off, .. } => {
+            Some((dst, off, size, true))
+        }
+        Op::Atomic { op: Atomic::Load, size, src, off, .. } => Some((src, off, size, false)),
+        Op::Atomic { size, dst, off, .. } => Some((dst, off, size, true)),
+        _ => None,
+    }
+}
+
+/// Whether an instruction gives a register another value.
+fn writes(op: &Op, register: u8) -> bool {
+    match *op {
+        Op::Alu64X(_, dst, _)
+        | Op::Alu64K(_, dst, _)
+        | Op::Alu32X(_, dst, _)
+        | Op::Alu32K(_, dst, _)
+        | Op::Neg64(dst)
+        | Op::Neg32(dst)
+        | Op::End(_, dst)
+        | Op::LoadImm(dst, _)
+        | Op::Load { dst, .. }
+        | Op::LoadSigned { dst, .. } => dst == register,
+        Op::StoreX { .. } | Op::StoreK { .. } | Op::Half => false,
+        _ => true,
+    }
+}
+
+impl Lowering<'_, '_> {
+    /// Where a register probably points, if code may access that.
+    fn window(&self, register: u8, write: bool) -> Option<Window> {
+        let kind = self.function.kind;
+        match self.hint(register) {
+            Hint::Packet => {
+                let may = match kind {
+                    ProgramKind::Xdp | ProgramKind::Tc => true,
+                    ProgramKind::Netfilter => !write,
+                    ProgramKind::SocketFilter => false,
+                };
+                may.then_some(Window::Packet)
+            }
+            Hint::Stack(_) => Some(Window::Frame),
+            Hint::Values(map) => {
+                let place = self.from.source.maps.get(map as usize)?;
+                let may = !write || place.flags & READ_ONLY == 0;
+                may.then_some(Window::Values(map))
+            }
+            Hint::Nothing | Hint::Number | Hint::Context | Hint::Map(_) | Hint::Unknown => None,
+        }
+    }
+
+    /// The distances from a register's address that this instruction and those after it in the same
+    /// block access, as far as they are near each other.
+    fn extent(&self, register: u8, off: i32, len: i32) -> (i32, i32) {
+        let (mut from, mut to) = (off, off + len);
+        let mut pc = self.pc;
+        while let Some(op) = self.from.source.ops.get(pc as usize) {
+            if pc > self.pc && self.function.blocks.contains_key(&pc) {
+                break;
+            }
+            if let Some((by, off, size, _)) = access(op)
+                && by == register
+            {
+                let (low, high) = (from.min(off.into()), to.max(i32::from(off) + size as i32));
+                if high - low > MOST {
+                    break;
+                }
+                (from, to) = (low, high);
+            }
+            if writes(op, register) {
+                break;
+            }
+            pc += 1;
+        }
+        (from, to)
+    }
+
+    /// The machine's address of bytes at an address, and a distance to be added to it. `None` if it
+    /// is not known beforehand in which memory they are.
+    pub(super) fn place(
+        &mut self,
+        register: u8,
+        off: i16,
+        len: u32,
+        write: bool,
+    ) -> Option<(Value, i32)> {
+        let (off, len) = (i32::from(off), i32::try_from(len).ok().filter(|len| *len <= MOST)?);
+        if register == 10 && off >= -(FRAME as i32) && off + len <= 0 {
+            return Some((self.frame_at, FRAME as i32 + off));
+        }
+        let window = self.window(register, write)?;
+        let fact = self.facts.of(register);
+        if let (Window::Values(map), Some(number)) = (window, fact.number) {
+            let memory = self.from.source.maps.get(map as usize)?;
+            let at =
+                number.wrapping_add(i64::from(off) as u64).wrapping_sub(address(VALUES + map, 0));
+            if at.checked_add(len as u64).is_some_and(|end| end <= len as u64) {
+                let base = (memory.address as u64).wrapping_add(at);
+                return Some((self.number(base), 0));
+            }
+        }
+        let known =
+            fact.within.filter(|(of, from, to)| *of == window && *from <= off && off + len <= *to);
+        let base = self.get(register);
+        // What is added to an address, and where the memory begins.
+        let (start, bias) = match window {
+            Window::Packet => (self.b.use_var(self.start), self.b.use_var(self.bias)),
+            Window::Frame => (self.frame, self.b.ins().isub(self.frame_at, self.frame)),
+            Window::Values(map) => {
+                let memory = self.from.source.maps.get(map as usize)?;
+                let start = address(VALUES + map, 0);
+                let bias = (memory.address as u64).wrapping_sub(start);
+                (self.number(start), self.number(bias))
+            }
+            Window::Context => return None,
+        };
+        if known.is_none() {
+            let (from, to) = self.extent(register, off, len);
+            let count = (to - from) as u64;
+            // An access of `count` bytes may begin at so many places.
+            let places = match window {
+                Window::Packet => {
+                    let (count, places) = (self.number(count), self.b.use_var(self.places));
+                    let most = self.b.ins().umax(places, count);
+                    self.b.ins().isub(most, count)
+                }
+                Window::Values(map) => {
+                    let len = self.from.source.maps.get(map as usize)?.len as u64;
+                    self.number((len + 1).saturating_sub(count))
+                }
+                _ => self.number(u64::from(FRAME + 1).saturating_sub(count)),
+            };
+            let first = self.b.ins().iadd_imm_s(base, i64::from(from));
+            let at = self.b.ins().isub(first, start);
+            let holds = self.b.ins().icmp(IntCC::UnsignedLessThan, at, places);
+            self.guard(holds);
+            let known = Fact { within: Some((window, from, to)), ..fact };
+            self.facts.know(register, known);
+        }
+        Some((self.b.ins().iadd(base, bias), off))
+    }
+
+    /// Loads a value of the width of the access.
+    pub(super) fn load(&mut self, size: Size, register: u8, off: i16) -> Value {
+        if self.hint(register) == Hint::Context
+            && let Ok(at) = u32::try_from(off)
+            && let Some(field) = field_of(self.function.kind, at, size)
+        {
+            self.be_context(register);
+            let at = visible(offset_of!(Visible, fields) + 8 * field);
+            // The address of a packet has 64 bits, also in a field of 32.
+            return self.read(at);
+        }
+        if let Some((base, off)) = self.place(register, off, size as u32, false) {
+            return self.b.ins().load(type_of(size), good(), base, off);
+        }
+        let at = self.get(register);
+        let at = self.b.ins().iadd_imm_s(at, i64::from(off));
+        let len = self.number(size as u64);
+        let done = self.call(entry::load as *const () as usize, &[self.run, at, len]);
+        self.guard(done);
+        let value = visible(offset_of!(Visible, value));
+        self.b.ins().load(type_of(size), good(), self.run, value)
+    }
+
+    /// Makes sure that a register has the address of the context.
+    fn be_context(&mut self, register: u8) {
+        let fact = self.facts.of(register);
+        if matches!(fact.within, Some((Window::Context, ..))) {
+            return;
+        }
+        let base = self.get(register);
+        let context = self.number(address(CONTEXT, 0));
+        let holds = self.b.ins().icmp(IntCC::Equal, base, context);
+        self.guard(holds);
+        self.facts.know(register, Fact { within: Some((Window::Context, 0, 0)), ..fact });
+    }
+
+    pub(super) fn store(&mut self, size: Size, register: u8, off: i16, value: Value) {
+        if let Some((base, off)) = self.place(register, off, size as u32, true) {
+            let value = self.narrow(size, value);
+            self.b.ins().store(good(), value, base, off);
+            return;
+        }
+        let at = self.get(register);
+        let at = self.b.ins().iadd_imm_s(at, i64::from(off));
+        let len = self.number(size as u64);
+        let done = self.call(entry::store as *const () as usize, &[self.run, at, len, value]);
+        self.guard(done);
+    }
+
+    fn narrow(&mut self, size: Size, value: Value) -> Value {
+        match size {
+            Size::D => value,
+            size => self.b.ins().ireduce(type_of(size), value),
+        }
+    }
+
+    /// What is done at once: one processor runs one program of a machine at a time.
+    pub(super) fn atomic(&mut self, op: Atomic, size: Size, dst: u8, src: u8, off: i16) {
+        let by = if op == Atomic::Load { src } else { dst };
+        let near = matches!(self.hint(by), Hint::Stack(_) | Hint::Values(_));
+        let place = if near { self.place(by, off, size as u32, op != Atomic::Load) } else { None };
+        let Some((base, at)) = place else {
+            return self.atomic_by_interpreter(op, dst, src);
+        };
+        let width = type_of(size);
+        if op == Atomic::Load {
+            let value = self.b.ins().load(width, good(), base, at);
+            let value = self.wide(value);
+            return self.set(dst, value);
+        }
+        let register = self.get(dst);
+        let first = self.b.ins().iadd_imm_s(register, i64::from(off));
+        let rest = self.b.ins().band_imm_u(first, size as i64 - 1);
+        let aligned = self.b.ins().icmp_imm_u(IntCC::Equal, rest, 0);
+        self.guard(aligned);
+        let operand = self.get(src);
+        let operand = self.narrow(size, operand);
+        let old = match op {
+            Atomic::Store => operand,
+            _ => self.b.ins().load(width, good(), base, at),
+        };
+        let new = match op {
+            Atomic::Add | Atomic::FetchAdd => self.b.ins().iadd(old, operand),
+            Atomic::Or | Atomic::FetchOr => self.b.ins().bor(old, operand),
+            Atomic::And | Atomic::FetchAnd => self.b.ins().band(old, operand),
+            Atomic::Xor | Atomic::FetchXor => self.b.ins().bxor(old, operand),
+            Atomic::Exchange | Atomic::Store | Atomic::Load => operand,
+            Atomic::CompareExchange => {
+                let wanted = self.get(0);
+                let wanted = self.narrow(size, wanted);
+                let same = self.b.ins().icmp(IntCC::Equal, old, wanted);
+                self.b.ins().select(same, operand, old)
+            }
+        };
+        self.b.ins().store(good(), new, base, at);
+        let old = self.wide(old);
+        match op {
+            Atomic::CompareExchange => self.set(0, old),
+            Atomic::FetchAdd
+            | Atomic::FetchOr
+            | Atomic::FetchAnd
+            | Atomic::FetchXor
+            | Atomic::Exchange => self.set(src, old),
+            Atomic::Add | Atomic::Or | Atomic::And | Atomic::Xor | Atomic::Load | Atomic::Store => {
+            }
+        }
+    }
+
+    fn atomic_by_interpreter(&mut self, op: Atomic, dst: u8, src: u8) {
+        self.leave(1 | 1 << dst | 1 << src);
+        self.leave_pc();
+        let status = self.call(entry::step as *const () as usize, &[self.run]);
+        self.return_unless_zero(status);
+        let written = match op {
+            Atomic::Load => Some(dst),
+            Atomic::CompareExchange => Some(0),
+            Atomic::FetchAdd
+            | Atomic::FetchOr
+            | Atomic::FetchAnd
+            | Atomic::FetchXor
+            | Atomic::Exchange => Some(src),
+            Atomic::Add | Atomic::Or | Atomic::And | Atomic::Xor | Atomic::Store => None,
+        };
+        if let Some(register) = written {
+            debug_assert!(register_at(register) >= 0);
+            self.take(register);
+        }
+    }
+}

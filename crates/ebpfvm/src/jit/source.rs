@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What code is made from. It is a copy, so that programs run meanwhile.
+
+use crate::code::MapPlace;
+use crate::op::Op;
+use crate::run::Entry;
+
+/// Programs and where the values of their maps are.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+pub(crate) struct Source {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) programs: Vec<Entry>,
+    pub(crate) maps: Vec<MapPlace>,
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What stands in for machine code in a build without a code generator.
+
+use super::{CompileError, Source};
+use crate::code::Code;
+use crate::fault::FaultKind;
+use crate::run::Run;
+
+/// Makes no code.
+pub(crate) fn make(_: &Source) -> Result<Code, CompileError> {
+    Err(CompileError("this build has no code generator (feature `cranelift`)".into()))
+}
+
+impl Run<'_> {
+    /// Runs a function to its end: R0.
+    #[inline]
+    pub(crate) fn function_from(&mut self, start: u32) -> Result<u64, FaultKind> {
+        self.until(start, self.depth)
+    }
+}
