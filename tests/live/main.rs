@@ -10,6 +10,7 @@
 
 mod attach;
 mod begin;
+mod bpf;
 mod bursts;
 mod capture;
 mod claims;

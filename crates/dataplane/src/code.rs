@@ -4,9 +4,11 @@
 
 use std::sync::{Arc, OnceLock};
 
+use penstock_ebpfvm::Instance;
 use penstock_jit::{Background, CompileError, Compiled, Helpers, Options, Pending, compile};
 use penstock_ruleset::link::Linked;
 
+use crate::bpf::BpfPrograms;
 use crate::hooks::Hooks;
 
 /// What runs the chains of a dataplane. Their results are the same.
@@ -46,6 +48,8 @@ pub(crate) struct Codes {
     options: Options,
     compiler: Compiler,
     made: Vec<(&'static Helpers, Made)>,
+    /// The BPF objects in force, once code of them was asked for.
+    instances: Option<Vec<Arc<Instance>>>,
 }
 
 #[derive(Debug)]
@@ -82,12 +86,18 @@ impl Codes {
 
     pub(crate) fn set_engine(&mut self, engine: Engine, options: Options) {
         (self.engine, self.options) = (engine, options);
-        self.made.clear();
+        self.forget();
     }
 
     /// Another generation is in force.
     pub(crate) fn forget(&mut self) {
         self.made.clear();
+        self.instances = None;
+    }
+
+    /// Other BPF programs are in force.
+    pub(crate) fn forget_programs(&mut self) {
+        self.instances = None;
     }
 
     /// The code that is in force.
@@ -95,9 +105,14 @@ impl Codes {
         self.made.iter().filter_map(|(_, made)| made.result()?.ok())
     }
 
-    /// Why there is no code.
-    pub(crate) fn error(&self) -> Option<&CompileError> {
-        self.made.iter().find_map(|(_, made)| made.result()?.err())
+    /// Why there is no code, of rules or of BPF programs.
+    pub(crate) fn error(&self) -> Option<String> {
+        let rules = self.made.iter().find_map(|(_, made)| made.result()?.err());
+        rules.map(CompileError::to_string).or_else(|| {
+            self.instances.iter().flatten().find_map(|instance| {
+                Some(format!("{}: {}", instance.file(), instance.compile_error()?))
+            })
+        })
     }
 
     /// The code for a kind of sink; asks for it the first time.
@@ -121,6 +136,26 @@ impl Codes {
             None => return None,
         };
         self.made.get(at)?.1.result()?.ok()
+    }
+
+    /// Asks for code of the BPF programs in force, the first time. They are few, and all workers
+    /// have the same.
+    pub(crate) fn ask_for_programs(&mut self, programs: &BpfPrograms, hooks: &Hooks) {
+        if self.instances.is_some() || self.engine == Engine::Interpreter {
+            return;
+        }
+        let attached = programs.iter().map(|attachment| attachment.program.instance());
+        let all = attached.chain(hooks.programs().map(|of| of.program.instance()));
+        let instances: Vec<Arc<Instance>> = all.cloned().collect();
+        for instance in &instances {
+            if self.engine == Engine::JitAtOnce {
+                instance.compile();
+            } else if let Some(background) = self.compiler.background() {
+                let instance = instance.clone();
+                background.run(move || instance.compile());
+            }
+        }
+        self.instances = Some(instances);
     }
 
     fn make(&self, helpers: &'static Helpers, linked: &Arc<Linked>, hooks: &Hooks) -> Made {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use penstock_conntrack::status::NAT_MASK;
 use penstock_conntrack::{Conntrack, Direction, Tracker};
 use penstock_flowtable::Offloader;
-use penstock_jit::{CompileError, Helpers, Options as CompileOptions, Profiled, rule_name};
+use penstock_jit::{Helpers, Options as CompileOptions, Profiled, rule_name};
 use penstock_net::Network;
 use penstock_packet::{Frame, Gso, Packet};
 use penstock_program::image::ChainIndex;
@@ -162,6 +162,7 @@ impl Dataplane {
             self.state.tc = Some(Box::new(Tc::new(Arc::default())));
         }
         self.programs = programs;
+        self.codes.forget_programs();
         let net = self.net.clone();
         self.renew_hooks(&net);
     }
@@ -221,8 +222,8 @@ impl Dataplane {
         named.collect()
     }
 
-    /// Why the chains in force have no machine code, if it was tried.
-    pub fn compile_error(&self) -> Option<&CompileError> {
+    /// Why the chains or the BPF programs in force have no machine code, if it was tried.
+    pub fn compile_error(&self) -> Option<String> {
         self.codes.error()
     }
 
@@ -593,8 +594,9 @@ impl Dataplane {
     }
 
     fn work<S: Sink>(&mut self, sink: &mut S, work: impl FnOnce(&mut Worker<'_, S>, &mut Packets)) {
-        let Dataplane { net, linked, hooks, codes, settings, state, packets, .. } = self;
+        let Dataplane { net, linked, programs, hooks, codes, settings, state, packets, .. } = self;
         let engine = codes.engine;
+        codes.ask_for_programs(programs, hooks);
         let code = codes.get(Helpers::of::<HookEnv<'_, '_, '_, S>>(), linked, hooks);
         // The interpreter is what all else is compared with.
         let fast_path = engine != Engine::Interpreter;

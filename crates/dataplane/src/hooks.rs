@@ -606,6 +606,11 @@ impl Hooks {
         Hooks { used, early, tracks, lists, nat, ingress, egress, code, programs }
     }
 
+    /// All BPF programs in the lists.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &HookProgram> {
+        self.programs.iter()
+    }
+
     /// A BPF program of a list.
     #[inline]
     pub(crate) fn program(&self, index: ProgramIndex) -> Option<&HookProgram> {

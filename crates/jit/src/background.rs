@@ -67,6 +67,12 @@ impl Background {
         Ok(Background { jobs, asked: Mutex::default() })
     }
 
+    /// Does other work of this kind on the thread, in its turn.
+    pub fn run(&self, job: impl FnOnce() + Send + 'static) {
+        // Without the thread it is never done.
+        let _ = self.jobs.send(Box::new(job));
+    }
+
     /// Asks for code, as [`compile`] makes it. Code that is still in use is shared with callers
     /// that ask for equal code.
     pub fn compile<I>(

@@ -309,9 +309,9 @@ impl Dataplane {
             .map_err(|error| Error::Connections { line: error.line, reason: error.reason })
     }
 
-    /// Why there is no machine code for the rules in force, if it was tried: the interpreter runs
-    /// them.
+    /// Why there is no machine code for the rules or BPF programs in force, if it was tried: the
+    /// interpreter runs them.
     pub fn compile_error(&self) -> Option<String> {
-        self.path.compile_error().map(|error| error.to_string())
+        self.path.compile_error()
     }
 }

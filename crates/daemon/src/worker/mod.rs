@@ -542,7 +542,7 @@ impl Worker {
             undelivered: self.sink.undelivered,
             offloaded: Vec::new(),
             attached: None,
-            compile_error: self.path.compile_error().map(|e| e.to_string()),
+            compile_error: self.path.compile_error(),
         }
     }
 }
