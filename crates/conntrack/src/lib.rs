@@ -80,4 +80,5 @@ pub use table::{
     PolicyError, Return, Shared, Span, Statistics, Template,
 };
 pub use text::{EventLine, ExpectationLine, Filter, Line, LoadError, Style, protocol_name};
+pub use tracker::tcp::TcpTable;
 pub use tuple::{Direction, Tuple};

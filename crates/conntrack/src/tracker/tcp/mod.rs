@@ -5,8 +5,8 @@
 mod states;
 mod window;
 
-pub use states::State;
 use states::{Kind, Next};
+pub use states::{State, TcpTable};
 use window::{Fit, Segment};
 
 use super::{Context, Outcome, ProtocolState, Verdict};

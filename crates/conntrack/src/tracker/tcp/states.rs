@@ -150,8 +150,79 @@ const TABLE: [[[Next; 10]; 6]; 2] = {
     ]
 };
 
+/// The state table as bits, for programs that see the packets of connections which another table
+/// tracks: bit `10 * kind + state` is for a segment of a kind (0 SYN, 1 SYN and ACK, 2 FIN, 3 ACK, 4
+/// RST, 5 none of these) in a state (`enum tcp_conntrack`). Windows are looked at separately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpTable {
+    /// Segments without meaning, of each direction.
+    pub invalid: [u64; 2],
+    /// SYNs that may open a closed connection again, of each direction.
+    pub reopens: [u64; 2],
+    /// Kinds with which a connection begins: bit `kind`. What is no SYN needs
+    /// [`Settings::tcp_loose`](crate::Settings::tcp_loose).
+    pub begins: u64,
+    /// Sets of flags that make sense, without PSH, ECE and CWR: bit `flags`.
+    pub flags: u64,
+}
+
+impl TcpTable {
+    /// The table of the kernel's tracker.
+    pub fn new() -> Self {
+        let kinds = [Kind::Syn, Kind::SynAck, Kind::Fin, Kind::Ack, Kind::Rst, Kind::None];
+        let bits = |direction: Direction, holds: &dyn Fn(Next, State) -> bool| {
+            let all = kinds.iter().flat_map(|kind| State::ALL.map(|state| (*kind, state)));
+            all.filter(|(kind, state)| holds(next(direction, *kind, *state), *state))
+                .fold(0, |bits, (kind, state)| bits | 1 << (kind as u64 * 10 + state as u64))
+        };
+        let both = |holds: &dyn Fn(Next, State) -> bool| {
+            [Direction::Original, Direction::Reply].map(|direction| bits(direction, holds))
+        };
+        let begins = |kind: &&Kind| next(Direction::Original, **kind, State::None) != Next::Invalid;
+        TcpTable {
+            invalid: both(&|next, _| next == Next::Invalid),
+            reopens: both(&|next, state| {
+                next == Next::To(State::SynSent) && matches!(state, State::TimeWait | State::Close)
+            }),
+            begins: kinds.iter().filter(begins).fold(0, |bits, kind| bits | 1 << *kind as u64),
+            flags: (0..64).filter(|flags| flags_are_valid(*flags)).fold(0, |all, f| all | 1 << f),
+        }
+    }
+}
+
+impl Default for TcpTable {
+    fn default() -> Self {
+        TcpTable::new()
+    }
+}
+
 /// Where a packet leads from a state.
 #[inline]
 pub(crate) fn next(direction: Direction, kind: Kind, state: State) -> Next {
     TABLE[direction as usize][kind as usize][state as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_say_what_the_table_says() {
+        let table = TcpTable::new();
+        let of = |kind: Kind, state: State| 1 << (kind as u64 * 10 + state as u64);
+        let [original, reply] = table.invalid;
+        for (kind, state, invalid) in [
+            (Kind::Syn, State::Established, [false, true]),
+            (Kind::SynAck, State::SynSent, [true, false]),
+            (Kind::Ack, State::Established, [false, false]),
+            (Kind::None, State::Close, [true, true]),
+        ] {
+            let said = [original, reply].map(|bits| bits & of(kind, state) != 0);
+            assert_eq!(said, invalid, "{kind:?} {state:?}");
+        }
+        let closed = of(Kind::Syn, State::TimeWait) | of(Kind::Syn, State::Close);
+        assert_eq!(table.reopens, [closed, of(Kind::Syn, State::TimeWait)]);
+        assert_eq!(table.begins, 1 << Kind::Syn as u64 | 1 << Kind::Ack as u64);
+        assert!((0..64).all(|flags| (table.flags >> flags & 1 == 1) == flags_are_valid(flags)));
+    }
 }
