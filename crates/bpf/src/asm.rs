@@ -153,6 +153,9 @@ pub(crate) enum MapUse {
 /// `BPF_PSEUDO_KFUNC_CALL`.
 const KFUNC: u8 = 2;
 
+/// `BPF_PSEUDO_CALL`.
+const OWN: u8 = 1;
+
 /// `BPF_PSEUDO_FUNC`.
 const FUNCTION: u8 = 4;
 
@@ -174,6 +177,7 @@ const FROM_REG: u8 = 0x08;
 const JA: u8 = 0x00;
 const CALL: u8 = 0x80;
 const EXIT: u8 = 0x90;
+const CALL_CODE: u8 = JMP | CALL;
 const TO_BE: u8 = ALU32 | 0xd0 | 0x08;
 
 /// Instructions from which on a jump is a long one: the kernel puts several in the place of some,
@@ -427,6 +431,12 @@ impl Asm {
         self.push(JMP | CALL, Reg::R0, KFUNC, 0, number as i32);
     }
 
+    /// Calls a function of this program, which has its own R6 to R9 and its own frame.
+    pub fn call_function(&mut self, function: Label) {
+        self.jumps.push((self.len(), function));
+        self.push(JMP | CALL, Reg::R0, OWN, 0, 0);
+    }
+
     /// Returns R0.
     pub fn exit(&mut self) {
         self.push(JMP | EXIT, Reg::R0, 0, 0, 0);
@@ -462,7 +472,7 @@ impl Asm {
                 let target = place(target).ok_or(AsmError::Unbound)?;
                 let distance = target as i64 - here as i64 - 1;
                 match (insn.code, i16::try_from(distance).ok()) {
-                    (IMM64, _) => {
+                    (IMM64, _) | (CALL_CODE, _) => {
                         insn.imm = distance as i32;
                         code.functions.push(target);
                     }
