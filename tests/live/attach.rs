@@ -456,3 +456,81 @@ fn packets_and_clients_change_a_set_of_an_attached_ruleset() {
     assert_eq!(first(&net), "198.18.1.2 53 0");
     net.detach();
 }
+
+/// A firewall of a host with connections; echoes are told by their type.
+const STATEFUL: &str = "
+    table inet t {
+      set bad { type ipv4_addr; elements = { 198.18.0.66 }; }
+      chain c { type filter hook HOOK priority 0; policy drop;
+        ip saddr @bad counter drop
+        icmp type { echo-request, echo-reply } counter accept
+        icmpv6 type { echo-request, echo-reply } counter accept
+        icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-solicit, nd-router-advert } accept
+        ct state invalid counter drop
+        ct state related counter accept
+        ct state established meta l4proto udp counter accept
+        ct direction reply ct state established accept
+        ct state established meta l4proto tcp ct original proto-dst 22 accept
+        tcp dport 22 ct state new counter accept
+        udp dport 53 ct state new ct original proto-src 20053 counter accept
+        meta l4proto { tcp, udp } ct state != new counter
+        meta l4proto { tcp, udp } counter drop
+      }
+    }";
+
+#[test]
+fn a_stateful_firewall_at_ingress_does_what_it_does_at_input() {
+    let Some(mut net) = Net::new() else { return };
+    if !net.has("nft") {
+        return;
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/visits.py");
+    net.ok(&net.a, "ip addr add 198.18.0.66/24 dev a0");
+    let file = net.directory.join("rules.nft");
+    let mut wanted = None;
+    for place in ["", "r0=xdp", "r0=xdp-generic", "r0=tcx"] {
+        // Ports of the last run are free again.
+        let servers = [net.a.clone(), net.r.clone()]
+            .map(|end| net.spawn_reading(&end, &format!("exec python3 {script} serve")));
+        let hook = if place.is_empty() { "input" } else { "ingress device r0" };
+        std::fs::write(&file, STATEFUL.replace("HOOK", hook)).unwrap();
+        net.until("the servers are there", |net| {
+            net.ok(&net.a, &format!("python3 {script} visit 2001:db8::1")).contains("3 answers")
+        });
+        net.ok(&net.r, "conntrack -F 2>/dev/null || true");
+        if place.is_empty() {
+            net.ok(&net.r, &format!("nft -f {}", file.display()));
+        } else {
+            net.attach(&format!("--rules {} {place}", file.display()));
+        }
+        let in_a = |line: &str| net.ok(&net.a, line);
+        let in_r = |line: &str| net.ok(&net.r, line);
+        let mut said = in_a(&format!("python3 {script} visit 198.18.0.1 2001:db8::1"));
+        said += &in_a(&format!("python3 {script} visit 198.18.0.1 from 198.18.0.66"));
+        said += &in_r(&format!("python3 {script} call 198.18.0.2 2001:db8::2"));
+        in_a(&format!("python3 {script} stray 198.18.0.1"));
+        for (end, to) in [(&net.a, "198.18.0.1"), (&net.r, "198.18.0.2"), (&net.a, "2001:db8::1")] {
+            let ping = format!("ping -q -c 2 -i 0.1 -W 2 {to} | grep -o '[0-9]* received'");
+            said += &net.ok(end, &ping);
+        }
+        let (list, flush) = match place {
+            "" => ("nft list chain inet t c", "nft flush ruleset"),
+            _ => ("$PENSTOCK nft list chain inet t c", "true"),
+        };
+        let listed = in_r(list);
+        in_r(flush);
+        if !place.is_empty() {
+            net.detach();
+        }
+        servers.into_iter().for_each(|server| drop(server.stop()));
+        let counted = listed.lines().filter(|line| line.contains("packets"));
+        let run = (said, counted.map(str::to_owned).collect::<Vec<_>>());
+        let zero = run.1.iter().filter(|line| line.contains("packets 0 ")).count();
+        // What would have another answer than at input is the line before the last one.
+        assert_eq!(zero, 1, "{run:#?}");
+        match &wanted {
+            None => wanted = Some(run),
+            Some(wanted) => assert_eq!(&run, wanted, "{place}"),
+        }
+    }
+}

@@ -128,6 +128,7 @@ impl Compiler<'_> {
         }
         self.walk_function();
         self.take_function();
+        self.look_up_function();
         Ok(())
     }
 

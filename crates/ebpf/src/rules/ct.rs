@@ -12,43 +12,61 @@ use super::ct_field::CtField;
 use super::frame::*;
 use super::kernel::{Conn, Kernel};
 use super::lower::refused;
-use super::{Compiler, Place};
+use super::{Compiler, Job, Place};
 
 /// `NF_CT_STATE_INVALID_BIT`, `NF_CT_STATE_UNTRACKED_BIT`.
-const INVALID: i32 = 1;
-const UNTRACKED: i32 = 1 << 6;
+pub(super) const INVALID: i32 = 1;
+pub(super) const UNTRACKED: i32 = 1 << 6;
 
 /// `IP_CT_IS_REPLY`, `IP_CT_UNTRACKED`.
-const IS_REPLY: i32 = 3;
-const IS_UNTRACKED: i32 = 7;
+pub(super) const IS_REPLY: i32 = 3;
+pub(super) const IS_UNTRACKED: i32 = 7;
 
 /// `IPS_TEMPLATE`.
-const TEMPLATE: i32 = 1 << 11;
+pub(super) const TEMPLATE: i32 = 1 << 11;
 
 /// The part of `skb->_nfct` that says what the packet is to its connection.
-const INFO: i32 = 7;
+pub(super) const INFO: i32 = 7;
 
 /// What an expression reads; `None` where no packet of the hook has it. The error is why there is
 /// no code.
-pub(super) fn field(place: Place<'_>, op: &Op) -> Result<Option<CtField>, String> {
+pub(super) fn field(job: &Job<'_>, op: &Op) -> Result<Option<CtField>, String> {
     let (key, dir) = match op {
         Op::CtState { .. } => (CtKey::State, None),
         Op::Ct { key, dir, .. } => (*key, *dir),
         _ => return Err(refused()),
     };
-    let Place::Netfilter(hook) = place else {
+    let place = job.place;
+    let family = match place {
+        Place::Netfilter(hook) => Some(hook.family),
+        // Elsewhere than in an attached ruleset the packets do not go on to the kernel's tracker.
+        Place::Xdp(_) | Place::TcxIngress(_) if job.shared.is_some() => None,
+        Place::Xdp(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => {
+            return Err(format!(
+                "{}, where connections are not tracked yet",
+                place.no_code(format_args!("ct {key}"))
+            ));
+        }
+    };
+    let kernel = Kernel::running()?;
+    let conn = kernel.conn.as_ref();
+    let Some(conn) = conn else { return Err("the running kernel tracks no connections".into()) };
+    if family.is_none() && kernel.lookup.is_none() {
         return Err(format!(
-            "{}, where connections are not tracked yet",
+            "{}, since the running kernel has no bpf_xdp_ct_lookup() built in",
             place.no_code(format_args!("ct {key}"))
         ));
-    };
-    let conn = Kernel::running()?.conn.as_ref();
-    let Some(conn) = conn else { return Err("the running kernel tracks no connections".into()) };
-    let v6 = hook.family == InetFamily::V6;
+    }
+    let v6 = family == Some(InetFamily::V6);
     let reply = dir == Some(CtDir::Reply);
-    let address = |source, of: Option<bool>| {
-        let here = of.is_none_or(|family| family == v6);
-        Ok(here.then_some(CtField::Address { source, reply, v6 }))
+    let address = |source, of: Option<bool>| match (family, of) {
+        // At a device packets of both families come.
+        (None, Some(v6)) => Ok(Some(CtField::Address { source, reply, v6 })),
+        (None, None) => Err(place.no_code(format_args!("ct {key}"))),
+        (Some(_), of) => {
+            let here = of.is_none_or(|family| family == v6);
+            Ok(here.then_some(CtField::Address { source, reply, v6 }))
+        }
     };
     Ok(Some(match key {
         CtKey::State => CtField::State,
@@ -94,7 +112,7 @@ pub(super) fn writes(place: Place<'_>, op: &Op) -> u16 {
 impl Compiler<'_> {
     /// `ct` as an expression.
     pub(super) fn ct(&mut self, op: &Op, dst: u8, rule: &mut Rule) -> Result<(), String> {
-        match field(self.job.place, op)? {
+        match field(&self.job, op)? {
             None => self.asm.jump(rule.next),
             Some(field) => self.field(Field::Ct(field), dst, rule)?,
         }
@@ -103,12 +121,7 @@ impl Compiler<'_> {
 
     /// Finds the fields of the connection.
     pub(super) fn connection(&mut self, kernel: &Kernel) {
-        let fields: Vec<_> = (self.plan.slots.iter())
-            .filter_map(|slot| match slot.field {
-                Field::Ct(field) => Some((field, slot)),
-                _ => None,
-            })
-            .collect();
+        let fields = self.plan.slots.connection();
         let (Some(nfct), Some(conn)) = (kernel.skb.nfct, &kernel.conn) else { return };
         if fields.is_empty() {
             return;

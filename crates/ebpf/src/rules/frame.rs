@@ -172,6 +172,8 @@ pub(super) struct Slot {
 /// Why there is no place for a field.
 const TOO_MANY: &str = "the rules ask for more header bytes than the stack of a BPF program holds";
 
+const TOO_MANY_FIELDS: &str = "the rules ask for more than 63 different header fields";
+
 /// All fields.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
@@ -189,6 +191,25 @@ impl Slots {
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.all.iter().copied()
+    }
+
+    /// Fields of the connection.
+    pub(super) fn connection(&self) -> Vec<(CtField, Slot)> {
+        let of = |slot: Slot| match slot.field {
+            Field::Ct(field) => Some((field, slot)),
+            _ => None,
+        };
+        self.iter().filter_map(of).collect()
+    }
+
+    /// Takes a bit of [`PRESENT`] for something else than a field. The error is the reason.
+    pub(super) fn take_bit(&mut self) -> Result<u8, &'static str> {
+        let bit = self.bits;
+        if bit > 63 {
+            return Err(TOO_MANY_FIELDS);
+        }
+        self.bits += 1;
+        Ok(bit)
     }
 
     /// Keeps a place for elements of sets. The error is the reason.
@@ -221,7 +242,7 @@ impl Slots {
             self.bits += 1;
         }
         if self.bits > 63 {
-            return Err("the rules ask for more than 63 different header fields");
+            return Err(TOO_MANY_FIELDS);
         }
         self.used = used;
         self.all.push(Slot { field, at: FIELDS - used + words % 2 * 4, bit });

@@ -25,6 +25,9 @@ pub(super) struct Kernel {
     pub(super) device: NetDevice,
     /// `struct nf_conn`; `None` where the kernel cannot track connections.
     pub(super) conn: Option<Conn>,
+    /// How programs of devices find connections; `None` where the kernel has no functions for it,
+    /// or they are those of a module.
+    pub(super) lookup: Option<ConnLookup>,
 }
 
 /// Offsets in `struct sk_buff`.
@@ -72,6 +75,26 @@ pub(super) struct Conn {
     pub(super) dst: i16,
     pub(super) dst_port: i16,
     pub(super) protonum: i16,
+}
+
+/// Functions that look a connection up, and what is needed to tell what its packet is to it.
+#[derive(Debug)]
+pub(super) struct ConnLookup {
+    /// `bpf_xdp_ct_lookup`, `bpf_skb_ct_lookup`, `bpf_ct_release`
+    pub(super) xdp: u32,
+    pub(super) skb: u32,
+    pub(super) release: u32,
+    /// `struct xdp_buff`, `struct xdp_rxq_info`: the device.
+    pub(super) rxq: i16,
+    pub(super) rxq_dev: i16,
+    /// `struct net_device`, `struct net`: whether a connection may begin in its middle.
+    pub(super) dev_net: i16,
+    pub(super) net_loose: i16,
+    /// `struct ip_ct_tcp` in `struct nf_conn`: state, last packet, and flags of both sides.
+    pub(super) state: i16,
+    pub(super) last_dir: i16,
+    pub(super) last_index: i16,
+    pub(super) flags: [i16; 2],
 }
 
 /// Reads the type information of the running kernel, which programs at netfilter hooks need: before
@@ -131,6 +154,7 @@ impl Kernel {
             state_in: at("nf_hook_state", "in")?,
             state_out: at("nf_hook_state", "out")?,
             device,
+            lookup: ConnLookup::in_types(&types),
             // It may be a module.
             conn: Conn::in_types(&types)
                 .or_else(|| Conn::in_types(&types.of_module("nf_conntrack").ok()?)),
@@ -161,6 +185,27 @@ impl Conn {
             dst: tuple("dst.u3")?,
             dst_port: tuple("dst.u")?,
             protonum: tuple("dst.protonum")?,
+        })
+    }
+}
+
+impl ConnLookup {
+    fn in_types(types: &Types) -> Option<ConnLookup> {
+        let at = |structure: &str, path: &str| types.field(structure, path).map(place);
+        let seen = at("nf_conn", "proto.tcp.seen")?.checked_add(at("ip_ct_tcp_state", "flags")?)?;
+        let step = i16::try_from(types.size("ip_ct_tcp_state")?).ok()?;
+        Some(ConnLookup {
+            xdp: types.function("bpf_xdp_ct_lookup")?,
+            skb: types.function("bpf_skb_ct_lookup")?,
+            release: types.function("bpf_ct_release")?,
+            rxq: at("xdp_buff", "rxq")?,
+            rxq_dev: at("xdp_rxq_info", "dev")?,
+            dev_net: at("net_device", "nd_net.net")?,
+            net_loose: at("net", "ct.nf_ct_proto.tcp.tcp_loose")?,
+            state: at("nf_conn", "proto.tcp.state")?,
+            last_dir: at("nf_conn", "proto.tcp.last_dir")?,
+            last_index: at("nf_conn", "proto.tcp.last_index")?,
+            flags: [seen, seen.checked_add(step)?],
         })
     }
 }

@@ -111,6 +111,9 @@ impl Compiler<'_> {
     /// Loads a field, which the rule breaks without.
     pub(super) fn field(&mut self, field: Field, dst: u8, rule: &mut Rule) -> Result<(), String> {
         let slot = self.plan.slots.find(field).ok_or_else(refused)?;
+        if let Field::Ct(_) = field {
+            self.look_up_connection(rule);
+        }
         let bit = slot.bit.map_or(0, |bit| 1 << bit);
         if rule.granted & bit != bit {
             self.require(slot, rule.next);

@@ -14,6 +14,7 @@ mod clocks;
 mod counters;
 mod ct;
 mod ct_field;
+mod ct_lookup;
 mod dynset;
 mod frame;
 mod hash;
@@ -208,6 +209,7 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
         later_fragments: false,
         walk: None,
         take: None,
+        look_up: None,
         named: live_sets::Named::of(job.image),
         live_uses: Vec::new(),
     };
@@ -240,6 +242,8 @@ struct Compiler<'a> {
     walk: Option<Label>,
     /// The function that takes tokens of limits, if something needs it.
     take: Option<Label>,
+    /// The function that looks the connection up, if something needs it.
+    look_up: Option<Label>,
     /// Which sets clients may change.
     named: live_sets::Named,
     /// Sets in maps that stay when elements change.

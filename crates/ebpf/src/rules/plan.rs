@@ -35,6 +35,9 @@ pub(super) struct Plan {
     pub(super) length: bool,
     /// The time is asked for.
     pub(super) time: bool,
+    /// Bit of [`PRESENT`](super::frame::PRESENT) that says whether the connection has been looked
+    /// up, at a device if it is asked for.
+    pub(super) looked_up: Option<u8>,
     counters: Counters,
 }
 
@@ -78,8 +81,10 @@ impl Plan {
         let length = survey.length
             || !survey.states.is_empty()
             || survey.slots.find(Field::Length).is_some();
-        let Survey { states, slots, time, .. } = survey;
-        Ok(Plan { counters: Counters::new(states), slots, transport, length, time })
+        let Survey { states, mut slots, time, .. } = survey;
+        let looks_up = !at_hook && !slots.connection().is_empty();
+        let looked_up = looks_up.then(|| slots.take_bit()).transpose().map_err(all)?;
+        Ok(Plan { counters: Counters::new(states), slots, transport, length, time, looked_up })
     }
 
     /// Whether something is asked for that is in a network header or after it.
@@ -203,7 +208,7 @@ impl Survey<'_> {
             return Ok(());
         }
         if let Op::CtState { .. } | Op::Ct { .. } = op {
-            if let Some(field) = ct::field(self.job.place, op)? {
+            if let Some(field) = ct::field(self.job, op)? {
                 self.slots.add(Field::Ct(field))?;
             }
             return Ok(());

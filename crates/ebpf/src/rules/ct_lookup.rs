@@ -1,0 +1,738 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `ct` at devices, where packets come before the kernel tracks them: a function that looks up what
+//! its tracker is going to say (`nf_conntrack_in()`).
+//!
+//! ```text
+//! packet -> tuple -> entry -> state table of TCP -> state, fields
+//!             |        \-> none: new, or no beginning
+//!             \-> none: untracked, or malformed
+//! ```
+//!
+//! Rules call it when the first of them asks for the connection. It has a frame of 32 bytes; headers
+//! are read into the caller's.
+
+use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg, Reg::*, Width};
+use penstock_conntrack::{TcpTable, status};
+use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, protocol, tcp, udp};
+
+use super::chain::Rule;
+use super::ct::{INFO, INVALID, IS_REPLY, IS_UNTRACKED, TEMPLATE, UNTRACKED};
+use super::ct_field::CtField;
+use super::frame::*;
+use super::kernel::{Conn, ConnLookup, Kernel};
+use super::{Compiler, Place};
+
+/// Context and the caller's frame, while the function runs; the entry, once there is one.
+const OWN_CONTEXT: Reg = R6;
+const FRAME: Reg = R7;
+/// Where the transport header is; later the entry that is to be released.
+const AT: Reg = R8;
+/// What the packet is: ten times the kind of its segment, or one of the next three. Later what it
+/// is to its connection (`enum ip_conntrack_info`), at last the bits of fields.
+const WHAT: Reg = R9;
+const DATAGRAM: i32 = 60;
+const ERROR: i32 = 61;
+
+/// Kinds of segments, ten times their numbers in [`TcpTable`].
+const SYN: i32 = 0;
+const SYN_ACK: i32 = 10;
+const FIN: i32 = 20;
+const ACK: i32 = 30;
+const RST: i32 = 40;
+const NEITHER: i32 = 50;
+
+/// In the caller's frame: headers of IP, which end where the transport header begins. So addresses
+/// and ports are a tuple as the kernel takes it (`struct bpf_sock_tuple`).
+const TRANSPORT: i16 = SCRATCH + 40;
+const HEADER4: i16 = TRANSPORT - ipv4::LEN as i16;
+const HEADER6: i16 = TRANSPORT - ipv6::LEN as i16;
+const TUPLE4: i16 = TRANSPORT - 8;
+const TUPLE6: i16 = TRANSPORT - 32;
+
+/// Bytes of both ports: as many as the tracker wants of a transport header that is quoted.
+const PORTS: usize = 4;
+
+/// In the function's frame: `struct bpf_ct_opts`; the length of what IP carries, and later the
+/// destination of an ICMP error.
+const OPTIONS: i16 = -16;
+const OPTIONS_LEN: i32 = 12;
+const OPTIONS_DIR: i16 = OPTIONS + 9;
+const CARRIED: i16 = -32;
+const TARGET: i16 = -32;
+
+/// `enum ip_conntrack_info`
+const RELATED: i32 = 1;
+const NEW: i32 = 2;
+
+/// `IP_CT_TCP_FLAG_CLOSE_INIT`: this side has closed the connection.
+const CLOSE_INIT: i32 = 4;
+
+/// Where the function goes on, and ends.
+struct Ways {
+    /// Not tracked, or tracked in a way that a lookup cannot tell.
+    untracked: Label,
+    invalid: Label,
+    /// The tuple is complete, for IPv4 and IPv6.
+    find: [Label; 2],
+    none: Label,
+    new: Label,
+    end: Label,
+}
+
+impl Compiler<'_> {
+    /// Looks the packet's connection up, unless that has been done.
+    pub(super) fn look_up_connection(&mut self, rule: &mut Rule) {
+        let Some(bit) = self.plan.looked_up else { return };
+        if rule.granted & 1 << bit != 0 {
+            return;
+        }
+        rule.granted |= 1 << bit;
+        let function = *self.look_up.get_or_insert_with(|| self.asm.label());
+        let done = self.asm.label();
+        self.asm.mov(R1, PRESENT);
+        self.asm.alu(Alu::Rsh, R1, i32::from(bit));
+        self.asm.alu(Alu::And, R1, 1);
+        self.asm.jump_if(Cond::Ne, R1, 0, done);
+        self.asm.mov(R1, CONTEXT);
+        self.asm.mov(R2, R10);
+        self.asm.call_function(function);
+        self.asm.alu(Alu::Or, PRESENT, R0);
+        self.asm.bind(done);
+    }
+
+    /// The function: context and the caller's frame to the bits of fields that the packet has.
+    pub(super) fn look_up_function(&mut self) {
+        let (Some(function), Some(bit)) = (self.look_up, self.plan.looked_up) else { return };
+        let Ok(kernel) = Kernel::running() else { return };
+        let (Some(conn), Some(lookup)) = (&kernel.conn, &kernel.lookup) else { return };
+        let ways = Ways {
+            untracked: self.asm.label(),
+            invalid: self.asm.label(),
+            find: [self.asm.label(), self.asm.label()],
+            none: self.asm.label(),
+            new: self.asm.label(),
+            end: self.asm.label(),
+        };
+        self.asm.bind(function);
+        self.asm.mov(OWN_CONTEXT, R1);
+        self.asm.mov(FRAME, R2);
+        if matches!(self.job.place, Place::TcxIngress(_)) {
+            self.known_connection(kernel, conn, &ways);
+        }
+        self.tuple(&ways);
+        self.find(kernel, conn, lookup, &ways);
+        self.first_packet(kernel, lookup, &ways);
+        let asm = &mut self.asm;
+        asm.bind(ways.untracked);
+        asm.mov(R4, UNTRACKED);
+        let state = asm.label();
+        asm.jump(state);
+        asm.bind(ways.invalid);
+        asm.mov(R4, INVALID);
+        asm.bind(state);
+        if let Some(slot) = self.plan.slots.find(Field::Ct(CtField::State)) {
+            self.asm.store(Width::W, FRAME, slot.at, R4);
+        }
+        let asm = &mut self.asm;
+        asm.mov(WHAT, 0);
+        asm.bind(ways.end);
+        // The verifier forgets which they are, and follows one state into the rules.
+        let (low, high) = (OPTIONS + 4, OPTIONS + 12);
+        asm.store(Width::W, R10, low, WHAT);
+        asm.alu(Alu::Rsh, WHAT, 32);
+        asm.store(Width::W, R10, high, WHAT);
+        asm.load(Width::W, R0, R10, high);
+        asm.load(Width::W, R1, R10, low);
+        asm.alu(Alu::Lsh, R0, 32);
+        asm.alu(Alu::Or, R0, R1);
+        asm.mov64(R1, 1 << bit);
+        asm.alu(Alu::Or, R0, R1);
+        asm.exit();
+    }
+
+    /// What came over the loopback device has its connection, or is not tracked, already: the
+    /// tracker leaves it alone.
+    fn known_connection(&mut self, kernel: &Kernel, conn: &Conn, ways: &Ways) {
+        let Some(nfct) = kernel.skb.nfct else { return };
+        let asm = &mut self.asm;
+        let none = asm.label();
+        asm.mov(R1, OWN_CONTEXT);
+        asm.call_kfunc(kernel.of_context);
+        asm.load(Width::D, R1, R0, nfct);
+        asm.mov(WHAT, R1);
+        asm.alu(Alu::And, WHAT, INFO);
+        asm.jump_if(Cond::Eq, WHAT, IS_UNTRACKED, ways.untracked);
+        asm.alu(Alu::And, R1, !INFO);
+        asm.jump_if(Cond::Eq, R1, 0, none);
+        asm.mov(R2, 0);
+        asm.call_kfunc(kernel.cast);
+        asm.load(Width::W, R4, R0, conn.status);
+        asm.jump_if(Cond::Set, R4, TEMPLATE, none);
+        asm.mov(OWN_CONTEXT, R0);
+        self.fields_of(conn, None);
+        self.asm.jump(ways.end);
+        self.asm.bind(none);
+    }
+
+    /// `len` bytes of the packet from [`AT`] on, into the caller's frame.
+    fn load_to(&mut self, to: i16, len: usize, missing: Label) {
+        let helper = match self.job.place {
+            Place::Xdp(_) => Helper::XdpLoadBytes,
+            _ => Helper::SkbLoadBytes,
+        };
+        let asm = &mut self.asm;
+        asm.mov(R1, OWN_CONTEXT);
+        asm.mov(R2, AT);
+        asm.mov(R3, FRAME);
+        asm.alu(Alu::Add, R3, i32::from(to));
+        asm.mov(R4, len as i32);
+        asm.call(helper);
+        asm.jump_if(Cond::Ne, R0, 0, missing);
+    }
+
+    /// Addresses and ports, or why there are none.
+    fn tuple(&mut self, ways: &Ways) {
+        let [v6, transport4, transport6, segment, datagram] = [(); 5].map(|()| self.asm.label());
+        let asm = &mut self.asm;
+        asm.load(Width::D, AT, FRAME, NETWORK);
+        asm.load(Width::D, R4, FRAME, ETHERTYPE);
+        asm.jump_if(Cond::Eq, R4, i32::from(ethernet::IPV6), v6);
+        asm.jump_if(Cond::Ne, R4, i32::from(ethernet::IPV4), ways.untracked);
+        self.header4(ways.untracked);
+        let asm = &mut self.asm;
+        // The tracker sees a datagram in one piece.
+        asm.load(Width::H, R1, FRAME, HEADER4 + 6);
+        asm.swap(R1, 16);
+        asm.jump_if(Cond::Set, R1, i32::from(MORE | OFFSET), ways.untracked);
+        asm.load(Width::H, R1, FRAME, HEADER4 + 2);
+        asm.swap(R1, 16);
+        asm.alu(Alu::Sub, R1, R5);
+        asm.store(Width::D, R10, CARRIED, R1);
+        asm.jump(transport4);
+        asm.bind(v6);
+        self.header6(ways.untracked);
+        let asm = &mut self.asm;
+        asm.load(Width::H, R1, FRAME, HEADER6 + 4);
+        asm.swap(R1, 16);
+        asm.store(Width::D, R10, CARRIED, R1);
+        asm.jump(transport6);
+
+        let (icmp4, icmp6) = (asm.label(), asm.label());
+        for (here, protocol, icmp) in
+            [(transport4, protocol::ICMP, icmp4), (transport6, protocol::ICMPV6, icmp6)]
+        {
+            let asm = &mut self.asm;
+            asm.bind(here);
+            asm.jump_if(Cond::Eq, R4, i32::from(protocol::TCP), segment);
+            asm.jump_if(Cond::Eq, R4, i32::from(protocol::UDP), datagram);
+            asm.jump_if(Cond::Eq, R4, i32::from(protocol), icmp);
+            asm.jump(ways.untracked);
+        }
+        self.asm.bind(segment);
+        self.segment(ways);
+        self.by_family(ways.find);
+        self.asm.bind(datagram);
+        self.datagram(ways);
+        self.by_family(ways.find);
+        self.asm.bind(icmp4);
+        self.icmp4(ways);
+        self.asm.bind(icmp6);
+        self.icmp6(ways);
+    }
+
+    /// An IPv4 header at [`AT`], which becomes where it ends; R4 = protocol, R5 = its length.
+    fn header4(&mut self, missing: Label) {
+        self.load_to(HEADER4, ipv4::LEN, missing);
+        let asm = &mut self.asm;
+        asm.load(Width::B, R5, FRAME, HEADER4);
+        asm.alu(Alu::And, R5, 15);
+        asm.alu(Alu::Lsh, R5, 2);
+        asm.alu(Alu::Add, AT, R5);
+        asm.load(Width::B, R4, FRAME, HEADER4 + 9);
+    }
+
+    /// An IPv6 header at [`AT`], which becomes where it ends; R4 = what follows.
+    fn header6(&mut self, missing: Label) {
+        self.load_to(HEADER6, ipv6::LEN, missing);
+        self.asm.alu(Alu::Add, AT, ipv6::LEN as i32);
+        self.asm.load(Width::B, R4, FRAME, HEADER6 + 6);
+    }
+
+    /// Goes on by the family of the packet.
+    fn by_family(&mut self, to: [Label; 2]) {
+        self.asm.load(Width::D, R4, FRAME, ETHERTYPE);
+        let [v4, v6] = to;
+        self.asm.jump_if(Cond::Eq, R4, i32::from(ethernet::IPV6), v6);
+        self.asm.jump(v4);
+    }
+
+    /// [`WHAT`] a segment is (`tcp_error()`).
+    fn segment(&mut self, ways: &Ways) {
+        /// All flags but PSH, ECE and CWR.
+        const FLAGS: i32 = 0x37;
+        /// Up to the flags.
+        const START: usize = 14;
+        self.load_to(TRANSPORT, START, ways.invalid);
+        let asm = &mut self.asm;
+        asm.load(Width::B, R1, FRAME, TRANSPORT + 12);
+        asm.alu(Alu::Rsh, R1, 4);
+        asm.alu(Alu::Lsh, R1, 2);
+        asm.jump_if(Cond::Lt, R1, tcp::LEN as i32, ways.invalid);
+        asm.load(Width::D, R2, R10, CARRIED);
+        asm.jump_if(Cond::SignedGt, R1, R2, ways.invalid);
+        asm.load(Width::B, R1, FRAME, TRANSPORT + 13);
+        asm.alu(Alu::And, R1, FLAGS);
+        asm.mov64(R2, TcpTable::new().flags);
+        asm.alu(Alu::Rsh, R2, R1);
+        asm.alu(Alu::And, R2, 1);
+        asm.jump_if(Cond::Eq, R2, 0, ways.invalid);
+        use tcp::flag;
+        let (known, syn) = (asm.label(), asm.label());
+        asm.mov(WHAT, RST);
+        asm.jump_if(Cond::Set, R1, i32::from(flag::RST), known);
+        asm.jump_if(Cond::Set, R1, i32::from(flag::SYN), syn);
+        asm.mov(WHAT, FIN);
+        asm.jump_if(Cond::Set, R1, i32::from(flag::FIN), known);
+        asm.mov(WHAT, ACK);
+        asm.jump_if(Cond::Set, R1, i32::from(flag::ACK), known);
+        asm.mov(WHAT, NEITHER);
+        asm.jump(known);
+        asm.bind(syn);
+        asm.mov(WHAT, SYN_ACK);
+        asm.jump_if(Cond::Set, R1, i32::from(flag::ACK), known);
+        asm.mov(WHAT, SYN);
+        asm.bind(known);
+        self.options(protocol::TCP);
+    }
+
+    /// A datagram (`udp_error()`).
+    fn datagram(&mut self, ways: &Ways) {
+        self.load_to(TRANSPORT, udp::LEN, ways.invalid);
+        let asm = &mut self.asm;
+        asm.load(Width::H, R1, FRAME, TRANSPORT + 4);
+        asm.swap(R1, 16);
+        asm.jump_if(Cond::Lt, R1, udp::LEN as i32, ways.invalid);
+        asm.load(Width::D, R2, R10, CARRIED);
+        asm.jump_if(Cond::SignedGt, R1, R2, ways.invalid);
+        asm.mov(WHAT, DATAGRAM);
+        self.options(protocol::UDP);
+    }
+
+    /// What is asked for: in the namespace of the packet, in zone 0.
+    fn options(&mut self, protocol: u8) {
+        let asm = &mut self.asm;
+        asm.store(Width::W, R10, OPTIONS, -1);
+        asm.store(Width::W, R10, OPTIONS + 4, 0);
+        asm.store(Width::W, R10, OPTIONS + 8, 0);
+        asm.store(Width::B, R10, OPTIONS + 8, i32::from(protocol));
+    }
+
+    /// ICMP: errors have the connection of what they quote; echoes and other requests have entries
+    /// that no function finds.
+    fn icmp4(&mut self, ways: &Ways) {
+        /// `NR_ICMP_TYPES`
+        const TYPES: u8 = 18;
+        self.load_to(TRANSPORT, icmp::LEN, ways.invalid);
+        let error = self.asm.label();
+        self.asm.load(Width::B, R1, FRAME, TRANSPORT);
+        for kind in 0..=TYPES {
+            // A request or an answer, of which the rest is none (`invmap`).
+            let to = match kind {
+                _ if icmp::is_error(kind) => error,
+                icmp::ECHO_REPLY | icmp::ECHO_REQUEST | 13..=18 => ways.untracked,
+                _ => continue,
+            };
+            self.asm.jump_if(Cond::Eq, R1, i32::from(kind), to);
+        }
+        self.asm.jump(ways.invalid);
+        self.asm.bind(error);
+        self.asm.load(Width::W, R1, FRAME, HEADER4 + 16);
+        self.asm.store(Width::W, R10, TARGET, R1);
+        self.asm.alu(Alu::Add, AT, icmp::LEN as i32);
+        self.header4(ways.invalid);
+        self.asm.load(Width::H, R1, FRAME, HEADER4 + 6);
+        self.asm.swap(R1, 16);
+        self.asm.jump_if(Cond::Set, R1, i32::from(OFFSET), ways.invalid);
+        self.quoted(TUPLE4, Width::W, 1, ways);
+        self.asm.jump(ways.find[0]);
+    }
+
+    fn icmp6(&mut self, ways: &Ways) {
+        self.load_to(TRANSPORT, icmpv6::LEN, ways.invalid);
+        let error = self.asm.label();
+        self.asm.load(Width::B, R1, FRAME, TRANSPORT);
+        self.asm.jump_if(Cond::Lt, R1, 128, error);
+        // Neighbours, routers and memberships are not tracked; of a redirect it depends on what it
+        // quotes.
+        const QUERY: u8 = 139;
+        const ANSWER: u8 = 140;
+        use icmpv6::*;
+        for kind in [
+            ECHO_REQUEST,
+            ECHO_REPLY,
+            MLD_QUERY,
+            MLD_REPORT,
+            MLD_DONE,
+            ROUTER_SOLICITATION,
+            ROUTER_ADVERTISEMENT,
+            NEIGHBOUR_SOLICITATION,
+            NEIGHBOUR_ADVERTISEMENT,
+            REDIRECT,
+            QUERY,
+            ANSWER,
+            MLD2_REPORT,
+        ] {
+            self.asm.jump_if(Cond::Eq, R1, i32::from(kind), ways.untracked);
+        }
+        self.asm.jump(ways.invalid);
+        self.asm.bind(error);
+        for at in [0, 8] {
+            self.asm.load(Width::D, R1, FRAME, HEADER6 + 24 + at);
+            self.asm.store(Width::D, R10, TARGET + at, R1);
+        }
+        self.asm.alu(Alu::Add, AT, icmpv6::LEN as i32);
+        self.header6(ways.invalid);
+        self.quoted(TUPLE6, Width::D, 2, ways);
+        self.asm.jump(ways.find[1]);
+    }
+
+    /// The tuple of an answer to what an ICMP error quotes, of protocol R4, if it has ports.
+    fn quoted(&mut self, tuple: i16, width: Width, words: i16, ways: &Ways) {
+        let (udp, ports) = (self.asm.label(), self.asm.label());
+        self.asm.jump_if(Cond::Eq, R4, i32::from(protocol::UDP), udp);
+        self.asm.jump_if(Cond::Ne, R4, i32::from(protocol::TCP), ways.untracked);
+        self.options(protocol::TCP);
+        self.asm.jump(ports);
+        self.asm.bind(udp);
+        self.options(protocol::UDP);
+        self.asm.bind(ports);
+        self.load_to(TRANSPORT, PORTS, ways.invalid);
+        let size = if matches!(width, Width::D) { 8 } else { 4 };
+        for word in 0..words {
+            self.exchange(width, tuple + word * size, tuple + (words + word) * size);
+        }
+        self.exchange(Width::H, TRANSPORT, TRANSPORT + 2);
+        self.asm.mov(WHAT, ERROR);
+    }
+
+    /// Exchanges two numbers in the caller's frame.
+    fn exchange(&mut self, width: Width, a: i16, b: i16) {
+        self.asm.load(width, R1, FRAME, a);
+        self.asm.load(width, R2, FRAME, b);
+        self.asm.store(width, FRAME, a, R2);
+        self.asm.store(width, FRAME, b, R1);
+    }
+
+    /// Finds the entry, and what the packet is to it.
+    fn find(&mut self, kernel: &Kernel, conn: &Conn, lookup: &ConnLookup, ways: &Ways) {
+        let asm = &mut self.asm;
+        let (call, drop) = (asm.label(), asm.label());
+        for (here, tuple) in ways.find.iter().zip([TUPLE4, TUPLE6]) {
+            asm.bind(*here);
+            asm.mov(R2, FRAME);
+            asm.alu(Alu::Add, R2, i32::from(tuple));
+            asm.mov(R3, i32::from(TRANSPORT - tuple) + PORTS as i32);
+            asm.jump(call);
+        }
+        asm.bind(call);
+        asm.mov(R1, OWN_CONTEXT);
+        asm.mov(R4, R10);
+        asm.alu(Alu::Add, R4, i32::from(OPTIONS));
+        asm.mov(R5, OPTIONS_LEN);
+        asm.call_kfunc(match self.job.place {
+            Place::Xdp(_) => lookup.xdp,
+            _ => lookup.skb,
+        });
+        let asm = &mut self.asm;
+        asm.jump_if(Cond::Eq, R0, 0, ways.none);
+        asm.mov(AT, R0);
+        asm.mov(R1, R0);
+        asm.mov(R2, 0);
+        asm.call_kfunc(kernel.cast);
+        let (datagram, error, known) = (asm.label(), asm.label(), asm.label());
+        // The context is kept where a closed connection is opened again.
+        asm.jump_if(Cond::Eq, WHAT, DATAGRAM, datagram);
+        asm.jump_if(Cond::Eq, WHAT, ERROR, error);
+        self.state_table(lookup, drop, ways);
+        let asm = &mut self.asm;
+        asm.bind(datagram);
+        asm.load(Width::B, R1, R10, OPTIONS_DIR);
+        asm.mov(WHAT, IS_REPLY);
+        asm.jump_if(Cond::Ne, R1, 0, known);
+        asm.load(Width::W, R1, R0, conn.status);
+        asm.mov(WHAT, 0);
+        asm.jump_if(Cond::Set, R1, status::SEEN_REPLY as i32, known);
+        asm.mov(WHAT, RELATED);
+        asm.jump_if(Cond::Set, R1, status::EXPECTED as i32, known);
+        asm.mov(WHAT, NEW);
+        asm.jump(known);
+        asm.bind(error);
+        self.error_target(conn, drop);
+        let asm = &mut self.asm;
+        asm.bind(known);
+        asm.mov(OWN_CONTEXT, R0);
+        self.fields_of(conn, Some(lookup));
+        let asm = &mut self.asm;
+        asm.jump(ways.end);
+        asm.bind(drop);
+        asm.mov(R1, AT);
+        asm.call_kfunc(lookup.release);
+        asm.jump(ways.invalid);
+    }
+
+    /// Which segments a connection at R0 takes, whatever its windows are
+    /// (`nf_conntrack_tcp_packet()`).
+    fn state_table(&mut self, lookup: &ConnLookup, drop: Label, ways: &Ways) {
+        /// States are less than that.
+        const STATES: i32 = 10;
+        let table = TcpTable::new();
+        let asm = &mut self.asm;
+        let (reply, known, good, again) = (asm.label(), asm.label(), asm.label(), asm.label());
+        asm.load(Width::B, R1, R0, lookup.state);
+        asm.jump_if(Cond::Ge, R1, STATES, drop);
+        asm.alu(Alu::Add, R1, WHAT);
+        asm.alu(Alu::And, R1, 63);
+        asm.load(Width::B, R5, R10, OPTIONS_DIR);
+        asm.jump_if(Cond::Ne, R5, 0, reply);
+        let ([invalid, invalid_reply], [reopens, reopens_reply]) = (table.invalid, table.reopens);
+        asm.mov64(R2, invalid);
+        asm.mov64(R3, reopens);
+        asm.jump(known);
+        asm.bind(reply);
+        asm.mov64(R2, invalid_reply);
+        asm.mov64(R3, reopens_reply);
+        asm.bind(known);
+        asm.alu(Alu::Rsh, R2, R1);
+        asm.alu(Alu::And, R2, 1);
+        asm.jump_if(Cond::Ne, R2, 0, drop);
+        asm.alu(Alu::Rsh, R3, R1);
+        asm.alu(Alu::And, R3, 1);
+        asm.jump_if(Cond::Eq, R3, 0, good);
+        // A closed connection: one side has closed it, or this one has aborted it.
+        for at in lookup.flags {
+            asm.load(Width::B, R1, R0, at);
+            asm.jump_if(Cond::Set, R1, CLOSE_INIT, again);
+        }
+        asm.load(Width::B, R1, R0, lookup.last_dir);
+        asm.jump_if(Cond::Ne, R1, R5, good);
+        asm.load(Width::B, R1, R0, lookup.last_index);
+        asm.jump_if(Cond::Ne, R1, RST / 10, good);
+        asm.bind(again);
+        asm.mov(R1, AT);
+        asm.call_kfunc(lookup.release);
+        asm.jump(ways.new);
+        asm.bind(good);
+    }
+
+    /// [`WHAT`] an ICMP error is to the connection at R0: its receiver is who sent what it quotes
+    /// (`nf_conntrack_inet_error()`).
+    fn error_target(&mut self, conn: &Conn, drop: Label) {
+        let (reply, compared) = (self.asm.label(), self.asm.label());
+        self.asm.load(Width::B, R1, R10, OPTIONS_DIR);
+        self.asm.jump_if(Cond::Ne, R1, 0, reply);
+        self.asm.mov(WHAT, RELATED);
+        self.compare_target(conn.tuples[0] + conn.dst, drop);
+        self.asm.jump(compared);
+        self.asm.bind(reply);
+        self.asm.mov(WHAT, RELATED + IS_REPLY);
+        self.compare_target(conn.tuples[1] + conn.dst, drop);
+        self.asm.bind(compared);
+    }
+
+    /// Goes to `other` unless the address `at` R0 is that of the receiver.
+    fn compare_target(&mut self, at: i16, other: Label) {
+        let asm = &mut self.asm;
+        let (v6, same) = (asm.label(), asm.label());
+        asm.load(Width::D, R4, FRAME, ETHERTYPE);
+        asm.jump_if(Cond::Eq, R4, i32::from(ethernet::IPV6), v6);
+        asm.load(Width::W, R1, R0, at);
+        asm.load(Width::W, R2, R10, TARGET);
+        asm.jump_if(Cond::Ne, R1, R2, other);
+        asm.jump(same);
+        asm.bind(v6);
+        for part in [0, 8] {
+            asm.load(Width::D, R1, R0, at + part);
+            asm.load(Width::D, R2, R10, TARGET + part);
+            asm.jump_if(Cond::Ne, R1, R2, other);
+        }
+        asm.bind(same);
+    }
+
+    /// All fields of the connection at [`OWN_CONTEXT`], to which the packet is [`WHAT`]; the entry at
+    /// [`AT`] is released.
+    fn fields_of(&mut self, conn: &Conn, lookup: Option<&ConnLookup>) {
+        let fields = self.plan.slots.connection();
+        for (field, slot) in &fields {
+            let asm = &mut self.asm;
+            let tuple = |reply: bool| if reply { conn.tuples[1] } else { conn.tuples[0] };
+            let at = match *field {
+                CtField::State => {
+                    self.state_of(R3);
+                    self.asm.store(Width::W, FRAME, slot.at, R4);
+                    continue;
+                }
+                CtField::Direction => {
+                    let original = asm.label();
+                    asm.mov(R4, 0);
+                    asm.jump_if(Cond::Lt, WHAT, IS_REPLY, original);
+                    asm.mov(R4, 1);
+                    asm.bind(original);
+                    asm.store(Width::W, FRAME, slot.at, R4);
+                    continue;
+                }
+                CtField::Status => {
+                    // The tracker notes that there was an answer when it sees it.
+                    let other = asm.label();
+                    asm.load(Width::W, R4, OWN_CONTEXT, conn.status);
+                    asm.jump_if(Cond::Ne, WHAT, IS_REPLY, other);
+                    asm.alu(Alu::Or, R4, status::SEEN_REPLY as i32);
+                    asm.bind(other);
+                    asm.store(Width::W, FRAME, slot.at, R4);
+                    continue;
+                }
+                CtField::Mark | CtField::Zone => {
+                    match if *field == CtField::Mark { conn.mark } else { conn.zone } {
+                        Some(at) => at,
+                        None => continue,
+                    }
+                }
+                CtField::L3Protocol => conn.tuples[0] + conn.l3num,
+                CtField::Protocol => conn.tuples[0] + conn.protonum,
+                CtField::Address { source, reply, .. } => {
+                    tuple(reply) + if source { conn.src } else { conn.dst }
+                }
+                CtField::Port { source, reply } => {
+                    tuple(reply) + if source { conn.src_port } else { conn.dst_port }
+                }
+            };
+            self.copy_field(OWN_CONTEXT, at, *slot, field.len());
+        }
+        if let Some(lookup) = lookup {
+            self.asm.mov(R1, AT);
+            self.asm.call_kfunc(lookup.release);
+        }
+        self.all_present();
+    }
+
+    /// R4 = the bit of the state that [`WHAT`] is (`NF_CT_STATE_BIT()`).
+    fn state_of(&mut self, scratch: Reg) {
+        let asm = &mut self.asm;
+        let first = asm.label();
+        asm.mov(scratch, WHAT);
+        asm.jump_if(Cond::Lt, scratch, IS_REPLY, first);
+        asm.alu(Alu::Sub, scratch, IS_REPLY);
+        asm.bind(first);
+        asm.mov(R4, 2);
+        asm.alu(Alu::Lsh, R4, scratch);
+    }
+
+    /// A field of one of the lengths that there are, into the caller's frame.
+    fn copy_field(&mut self, base: Reg, at: i16, slot: Slot, len: u8) {
+        let parts: &[(i16, Width)] = match len {
+            1 => &[(0, Width::B)],
+            2 => &[(0, Width::H)],
+            4 => &[(0, Width::W)],
+            _ => &[(0, Width::D), (8, Width::D)],
+        };
+        for (more, width) in parts {
+            self.asm.load(*width, R4, base, at + more);
+            let to = if matches!(width, Width::D) { Width::D } else { Width::W };
+            self.asm.store(to, FRAME, slot.at + more, R4);
+        }
+    }
+
+    /// [`WHAT`] = the bits of all fields of the connection that the packet's family has.
+    fn all_present(&mut self) {
+        let (mut v4, mut v6) = (0_u64, 0_u64);
+        for (field, slot) in self.plan.slots.connection() {
+            let bit = slot.bit.map_or(0, |bit| 1 << bit);
+            let (in_v4, in_v6) = match field {
+                CtField::Address { v6, .. } => (!v6, v6),
+                _ => (true, true),
+            };
+            v4 |= if in_v4 { bit } else { 0 };
+            v6 |= if in_v6 { bit } else { 0 };
+        }
+        let asm = &mut self.asm;
+        asm.mov64(WHAT, v4);
+        if v4 != v6 {
+            let four = asm.label();
+            asm.load(Width::D, R4, FRAME, ETHERTYPE);
+            asm.jump_if(Cond::Ne, R4, i32::from(ethernet::IPV6), four);
+            asm.mov64(WHAT, v6);
+            asm.bind(four);
+        }
+    }
+
+    /// Without an entry: whether a connection begins, and what the tracker puts into its entry.
+    fn first_packet(&mut self, kernel: &Kernel, lookup: &ConnLookup, ways: &Ways) {
+        let asm = &mut self.asm;
+        asm.bind(ways.none);
+        asm.jump_if(Cond::Eq, WHAT, ERROR, ways.invalid);
+        asm.jump_if(Cond::Eq, WHAT, DATAGRAM, ways.new);
+        asm.jump_if(Cond::Eq, WHAT, SYN, ways.new);
+        let begins = TcpTable::new().begins;
+        let middle = [SYN_ACK, FIN, ACK, RST, NEITHER].into_iter();
+        let middle: Vec<_> = middle.filter(|what| begins >> (what / 10) & 1 == 1).collect();
+        let loose = asm.label();
+        for what in middle {
+            asm.jump_if(Cond::Eq, WHAT, what, loose);
+        }
+        asm.jump(ways.invalid);
+        asm.bind(loose);
+        asm.mov(R1, OWN_CONTEXT);
+        asm.call_kfunc(kernel.of_context);
+        let path: &[i16] = match self.job.place {
+            Place::Xdp(_) => &[lookup.rxq, lookup.rxq_dev, lookup.dev_net],
+            _ => &[kernel.skb.dev, lookup.dev_net],
+        };
+        for at in path {
+            self.asm.load(Width::D, R1, R0, *at);
+            self.asm.mov(R2, 0);
+            self.asm.call_kfunc(kernel.cast);
+        }
+        self.asm.load(Width::B, R1, R0, lookup.net_loose);
+        self.asm.jump_if(Cond::Eq, R1, 0, ways.invalid);
+        self.asm.bind(ways.new);
+        for (field, slot) in self.plan.slots.connection() {
+            let asm = &mut self.asm;
+            match field {
+                CtField::State => {
+                    asm.mov(R4, 2 << NEW);
+                    asm.store(Width::W, FRAME, slot.at, R4);
+                }
+                // All zero.
+                CtField::Direction | CtField::Status | CtField::Mark | CtField::Zone => {}
+                CtField::L3Protocol => {
+                    let v6 = asm.label();
+                    asm.load(Width::D, R5, FRAME, ETHERTYPE);
+                    asm.mov(R4, i32::from(libc::NFPROTO_IPV6 as u8));
+                    asm.jump_if(Cond::Eq, R5, i32::from(ethernet::IPV6), v6);
+                    asm.mov(R4, i32::from(libc::NFPROTO_IPV4 as u8));
+                    asm.bind(v6);
+                    asm.store(Width::W, FRAME, slot.at, R4);
+                }
+                CtField::Protocol => {
+                    asm.load(Width::B, R4, R10, OPTIONS + 8);
+                    asm.store(Width::W, FRAME, slot.at, R4);
+                }
+                CtField::Address { source, reply, v6 } => {
+                    let (from, len) = if v6 { (TUPLE6, 16) } else { (TUPLE4, 4) };
+                    let from = if source != reply { from } else { from + len };
+                    self.copy_field(FRAME, from, slot, len as u8);
+                }
+                CtField::Port { source, reply } => {
+                    let from = if source != reply { TRANSPORT } else { TRANSPORT + 2 };
+                    self.copy_field(FRAME, from, slot, 2);
+                }
+            }
+        }
+        self.all_present();
+        self.asm.jump(ways.end);
+    }
+}
+
+/// Bits of the fragment offset, and the flag that more fragments follow.
+const OFFSET: u16 = 0x1fff;
+const MORE: u16 = 0x2000;
