@@ -17,10 +17,15 @@ fn sub(a: u32, b: u32) -> u32 {
     add(a, !b)
 }
 
-/// The sum of bytes, whose number is a multiple of 4, added to another one.
+/// The sum of bytes, with zeros after them, added to another one.
 fn partial(bytes: &[u8], seed: u32) -> u32 {
-    let (words, _) = bytes.as_chunks();
-    words.iter().fold(seed, |sum, word| add(sum, u32::from_le_bytes(*word)))
+    let (words, rest) = bytes.as_chunks();
+    let sum = words.iter().fold(seed, |sum, word| add(sum, u32::from_le_bytes(*word)));
+    let mut last = [0; 4];
+    for (place, byte) in last.iter_mut().zip(rest) {
+        *place = *byte;
+    }
+    add(sum, u32::from_le_bytes(last))
 }
 
 /// A sum of 32 bits in 16.
@@ -35,9 +40,6 @@ pub(super) fn diff(run: &mut Run<'_>) -> Called {
     // These arguments are of 32 bits.
     let (from_len, to_len) = (from_len as u32 as usize, to_len as u32 as usize);
     run.pay((from_len + to_len) as u64 / 16)?;
-    if (from_len | to_len) % 4 != 0 {
-        return Ok(Errno::INVAL.result());
-    }
     let seed = run.r[5] as u32;
     let bytes = |at, len, number| match len {
         0 => Ok(&[][..]),
