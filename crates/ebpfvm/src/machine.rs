@@ -251,6 +251,7 @@ impl Machine {
             direct,
             writable,
             code: self.code.as_ref(),
+            fault: None,
             visible: Visible::default(),
         };
         run.r[1] = space::address(space::CONTEXT, 0);

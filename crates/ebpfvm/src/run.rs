@@ -58,6 +58,9 @@ pub(crate) struct Run<'a> {
     /// Machine code of the programs.
     #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
     pub(crate) code: Option<&'a Code>,
+    /// What a call of machine code went wrong with.
+    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+    pub(crate) fault: Option<FaultKind>,
     /// What machine code sees of the packet and the context.
     #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
     pub(crate) visible: Visible,

@@ -3,8 +3,6 @@
 //! What machine code sees of the packet and the context: a copy of what it reads often, which is
 //! made when a run begins and after calls that may change it.
 
-use crate::fault::FaultKind;
-
 /// Fields of contexts that code reads without a call.
 pub(crate) const FIELDS: usize = 8;
 
@@ -24,8 +22,6 @@ pub(crate) struct Visible {
     pub(crate) fields: [u64; FIELDS],
     /// What a call has loaded.
     pub(crate) value: u64,
-    /// What a call went wrong with.
-    pub(crate) fault: Option<FaultKind>,
     /// Where a tail call leads.
     pub(crate) target: u32,
 }

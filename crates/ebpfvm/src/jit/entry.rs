@@ -16,7 +16,7 @@ use crate::visible::FIELDS;
 
 /// The interpreter shall continue at [`Run::pc`].
 pub(super) const INTERPRET: u64 = 1 << 32;
-/// A call went wrong: [`Visible::fault`](crate::visible::Visible::fault).
+/// A call went wrong: [`Run::fault`].
 pub(super) const FAULT: u64 = 2 << 32;
 /// Another program continues: [`Visible::target`](crate::visible::Visible::target).
 pub(super) const TAIL: u64 = 3 << 32;
@@ -94,7 +94,7 @@ impl Run<'_> {
         self.look();
         let status = self.enter_code(function);
         match self.settle(status) {
-            FAULT => Err(self.visible.fault.take().unwrap_or(FaultKind::Steps)),
+            FAULT => Err(self.fault.take().unwrap_or(FaultKind::Steps)),
             at => {
                 self.pc = at as u32;
                 Ok(self.r[0])
@@ -140,7 +140,7 @@ impl Run<'_> {
     }
 
     fn fail(&mut self, fault: FaultKind) -> u64 {
-        self.visible.fault = Some(fault);
+        self.fault = Some(fault);
         FAULT
     }
 }
