@@ -6,6 +6,32 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Objects of XDP, tc and sockets that the kernel loads by libbpf.
+#[allow(dead_code)]
+pub const OBJECTS: &[&str] = &[
+    "atomic",
+    "balancer",
+    "callbacks",
+    "clocks",
+    "continued",
+    "core",
+    "devices",
+    "echo",
+    "fields",
+    "nat",
+    "nested",
+    "numbers",
+    "prefixes",
+    "quota",
+    "records",
+    "resize",
+    "slices",
+    "sums",
+    "tags",
+    "tunnel",
+    "variables",
+];
+
 /// Compiles a program of the directory of objects; nothing, with a message, without clang.
 pub fn compile(name: &str) -> Option<Vec<u8>> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);

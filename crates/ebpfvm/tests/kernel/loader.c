@@ -2,7 +2,8 @@
 /*
  * The kernel's side of a test: loads all programs of an object by libbpf, and runs them for each
  * line of standard input, which has the name of a program, the family, the hook, and a frame in
- * hexadecimal. Prints what each run returns, and at the end all elements of maps.
+ * hexadecimal. Prints what each run returns, of programs that are none of netfilter also the frame,
+ * and at the end all elements of maps.
  */
 #define _GNU_SOURCE
 #include <bpf/bpf.h>
@@ -63,7 +64,7 @@ static void elements(struct bpf_map *map)
 int main(int argc, char **argv)
 {
 	static char line[1 << 17];
-	static unsigned char frame[1 << 16];
+	static unsigned char frame[1 << 16], out[1 << 16];
 	struct bpf_object *object = bpf_object__open_file(argv[1], NULL);
 	struct bpf_program *each;
 	struct bpf_map *map;
@@ -74,6 +75,8 @@ int main(int argc, char **argv)
 	sched_setaffinity(0, sizeof(first), &first);
 	/* Older libraries do not know the section: BPF_PROG_TYPE_NETFILTER, BPF_NETFILTER. */
 	bpf_object__for_each_program(each, object) {
+		if (strncmp(bpf_program__section_name(each), "netfilter", 9))
+			continue;
 		bpf_program__set_type(each, 32);
 		bpf_program__set_expected_attach_type(each, 45);
 	}
@@ -100,12 +103,24 @@ int main(int argc, char **argv)
 		state.family = family;
 		program = bpf_object__find_program_by_name(object, name);
 		LIBBPF_OPTS(bpf_test_run_opts, run, .data_in = frame, .data_size_in = len,
-			    .ctx_in = &state, .ctx_size_in = sizeof(state), .repeat = 1);
+			    .repeat = 1);
+		if (family) {
+			run.ctx_in = &state;
+			run.ctx_size_in = sizeof(state);
+		} else {
+			run.data_out = out;
+			run.data_size_out = sizeof(out);
+		}
 		if (!program || bpf_prog_test_run_opts(bpf_program__fd(program), &run)) {
 			printf("failed: %s\n", strerror(errno));
 			continue;
 		}
-		printf("%u\n", run.retval);
+		printf("%u", run.retval);
+		if (!family) {
+			printf(" ");
+			hexadecimal(out, run.data_size_out);
+		}
+		printf("\n");
 	}
 	bpf_object__for_each_map(map, object)
 		elements(map);

@@ -5,9 +5,12 @@
 //! tests are skipped, with a message.
 
 mod compile;
+mod features;
 mod frames;
 mod generate;
+mod loader;
 mod netfilter;
 mod objects;
 mod random;
 mod sys;
+mod world;

@@ -4,47 +4,15 @@
 //! families they return the same, and leave the same in maps. Skipped, with a message, where
 //! the loader cannot be built, as it needs a C compiler and libbpf.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
 use fastrand::Rng;
 use penstock_ebpfvm::context::Device;
-use penstock_ebpfvm::map::{Map, MapKind};
 use penstock_ebpfvm::object::Object;
 use penstock_ebpfvm::{Context, Machine, Netfilter, Still};
 
 use crate::compile::compile;
 use crate::frames::frames;
+use crate::loader::{Loader, elements, hexadecimal};
 use crate::sys::may_load;
-
-/// A directory that goes with its test.
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Builds the loader; nothing, with a message, where that is not possible.
-fn loader(to: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/loader.c");
-    let out = to.join("loader");
-    let done = Command::new("cc").arg("-o").arg(&out).arg(source).arg("-lbpf").output();
-    match done {
-        Ok(done) if done.status.success() => Some(out),
-        Ok(done) => {
-            println!("skipped: the loader: {}", String::from_utf8_lossy(&done.stderr));
-            None
-        }
-        Err(error) => {
-            println!("skipped: cc: {error}");
-            None
-        }
-    }
-}
 
 const IPV4: u8 = 2;
 const IPV6: u8 = 10;
@@ -82,39 +50,12 @@ fn context(hook: u8, family: u8, packet: &[u8], lo: Device) -> Context {
     Context::Netfilter(Box::new(nf))
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-/// The elements of a map, and records of rings, as the loader prints them.
-fn lines(map: &mut Map) -> Vec<String> {
-    let name = map.spec().name.clone();
-    if map.spec().kind == MapKind::Programs {
-        return Vec::new();
-    }
-    let line = |(k, v): (Vec<u8>, &[u8])| format!("{name} {} {}", hexadecimal(&k), hexadecimal(v));
-    let mut lines: Vec<String> = map.elements().map(line).collect();
-    while let Some(record) = map.take_record() {
-        lines.push(format!("{name} - {}", hexadecimal(&record)));
-    }
-    lines
-}
-
 fn compare(name: &str) {
     if !may_load() {
         return;
     }
     let Some(bytes) = compile(name) else { return };
-    let directory = format!("penstock-ebpfvm-{name}-{}", std::process::id());
-    let directory = Directory(std::env::temp_dir().join(directory));
-    std::fs::create_dir_all(&directory.0).unwrap();
-    let Some(loader) = loader(&directory.0) else { return };
-    let file = directory.0.join("object.o");
-    std::fs::write(&file, &bytes).unwrap();
-
+    let Some(loader) = Loader::build(name) else { return };
     let object = Object::parse(&bytes).unwrap();
     let mut machine = Machine::default();
     let all: Vec<usize> = (0..object.programs.len()).collect();
@@ -139,20 +80,7 @@ fn compare(name: &str) {
         }
     }
     let runs = ours.len();
-    let mut child = Command::new(loader)
-        .arg(&file)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut to = child.stdin.take().unwrap();
-    let sent = input.clone();
-    let writer = std::thread::spawn(move || to.write_all(sent.as_bytes()));
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap().unwrap();
-    assert!(output.status.success(), "{name}: the kernel does not load it");
-    let output = String::from_utf8(output.stdout).unwrap();
-    let theirs: Vec<&str> = output.lines().collect();
+    let theirs = loader.run(&bytes, &input).unwrap();
     for ((ours, theirs), line) in ours.iter().zip(&theirs).zip(input.lines()) {
         assert_eq!(ours, theirs, "{name}: {line}");
     }
@@ -160,9 +88,9 @@ fn compare(name: &str) {
         .maps
         .iter()
         .flatten()
-        .flat_map(|number| lines(machine.map_mut(*number).unwrap()))
+        .flat_map(|number| elements(machine.map_mut(*number).unwrap()))
         .collect();
-    let mut theirs: Vec<String> = theirs[runs..].iter().map(|line| line.to_string()).collect();
+    let mut theirs = theirs[runs..].to_vec();
     ours.sort();
     theirs.sort();
     assert_eq!(ours, theirs, "maps of {name}");

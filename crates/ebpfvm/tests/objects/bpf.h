@@ -9,6 +9,7 @@
 #include <linux/udp.h>
 
 #define SEC(name) __attribute__((section(name), used))
+#define RELOCATED __attribute__((preserve_access_index))
 #define noinline __attribute__((noinline))
 #define inline __attribute__((always_inline)) inline
 #define ntohs(x) __builtin_bswap16(x)
@@ -69,7 +70,34 @@ static long (*dynptr_read)(void *to, __u64 len, const struct bpf_dynptr *from, _
 			   __u64 flags) = (void *)BPF_FUNC_dynptr_read;
 static long (*trace_printk)(const char *format, __u32 size, ...) = (void *)BPF_FUNC_trace_printk;
 
+static __u64 (*ktime)(void) = (void *)BPF_FUNC_ktime_get_ns;
+static __u64 (*ktime_boot)(void) = (void *)BPF_FUNC_ktime_get_boot_ns;
+static __u64 (*ktime_coarse)(void) = (void *)BPF_FUNC_ktime_get_coarse_ns;
+static __u32 (*prandom)(void) = (void *)BPF_FUNC_get_prandom_u32;
+static long (*numa_node)(void) = (void *)BPF_FUNC_get_numa_node_id;
+static long (*dynptr_from_mem)(void *data, __u32 len, __u64 flags,
+			       struct bpf_dynptr *to) = (void *)BPF_FUNC_dynptr_from_mem;
+
+extern int bpf_dynptr_from_xdp(struct xdp_md *xdp, __u64 flags,
+			       struct bpf_dynptr *to) SEC(".ksyms");
+extern void *bpf_dynptr_slice_rdwr(const struct bpf_dynptr *of, __u32 at, void *buffer,
+				   __u32 len) SEC(".ksyms");
+extern void bpf_rcu_read_lock(void) SEC(".ksyms");
+extern void bpf_rcu_read_unlock(void) SEC(".ksyms");
 extern int bpf_dynptr_from_skb(struct __sk_buff *skb, __u64 flags,
 			       struct bpf_dynptr *to) SEC(".ksyms");
 extern void *bpf_dynptr_slice(const struct bpf_dynptr *of, __u32 at, void *buffer,
 			      __u32 len) SEC(".ksyms");
+extern __u32 bpf_dynptr_size(const struct bpf_dynptr *of) SEC(".ksyms");
+extern int bpf_dynptr_adjust(const struct bpf_dynptr *of, __u32 start, __u32 end) SEC(".ksyms");
+extern _Bool bpf_dynptr_is_null(const struct bpf_dynptr *of) SEC(".ksyms");
+extern _Bool bpf_dynptr_is_rdonly(const struct bpf_dynptr *of) SEC(".ksyms");
+extern int bpf_dynptr_clone(const struct bpf_dynptr *of, struct bpf_dynptr *to) SEC(".ksyms");
+
+static long (*dynptr_write)(const struct bpf_dynptr *to, __u64 at, void *from, __u64 len,
+			    __u64 flags) = (void *)BPF_FUNC_dynptr_write;
+static void *(*dynptr_data)(const struct bpf_dynptr *of, __u64 at,
+			    __u64 len) = (void *)BPF_FUNC_dynptr_data;
+static __u32 (*processor)(void) = (void *)BPF_FUNC_get_smp_processor_id;
+
+char _license[] SEC("license") = "GPL";

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs of netfilter have in common: structures of the kernel, the packet by a dynptr. */
+/* What programs of netfilter have in common: structures of the kernel. */
 #include "bpf.h"
-
-#define RELOCATED __attribute__((preserve_access_index))
 
 struct net_device {
 	char name[16];
@@ -30,17 +28,3 @@ struct bpf_nf_ctx {
 	const struct nf_hook_state *state;
 	struct sk_buff *skb;
 };
-
-extern __u32 bpf_dynptr_size(const struct bpf_dynptr *of) SEC(".ksyms");
-extern int bpf_dynptr_adjust(const struct bpf_dynptr *of, __u32 start, __u32 end) SEC(".ksyms");
-extern _Bool bpf_dynptr_is_null(const struct bpf_dynptr *of) SEC(".ksyms");
-extern _Bool bpf_dynptr_is_rdonly(const struct bpf_dynptr *of) SEC(".ksyms");
-extern int bpf_dynptr_clone(const struct bpf_dynptr *of, struct bpf_dynptr *to) SEC(".ksyms");
-
-static long (*dynptr_write)(const struct bpf_dynptr *to, __u64 at, void *from, __u64 len,
-			    __u64 flags) = (void *)BPF_FUNC_dynptr_write;
-static void *(*dynptr_data)(const struct bpf_dynptr *of, __u64 at,
-			    __u64 len) = (void *)BPF_FUNC_dynptr_data;
-static __u32 (*processor)(void) = (void *)BPF_FUNC_get_smp_processor_id;
-
-char _license[] SEC("license") = "GPL";
