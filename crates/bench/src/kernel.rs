@@ -154,6 +154,18 @@ fn sending(
 ) -> Result<Variant> {
     let frames = if end != "b0" { Frames::Stay } else { Frames::Change };
     let generator = Generator::new(&lab, "a0", flows, frames, false)?;
+    sent_by(bounds, name, against, lab, generator, end)
+}
+
+/// A variant that sends the frames of a generator until they arrive at a device.
+fn sent_by(
+    bounds: &Rc<Bounds>,
+    name: &str,
+    against: Option<&'static str>,
+    lab: Lab,
+    generator: Generator,
+    end: &'static str,
+) -> Result<Variant> {
     let mut sender = Sender { generator, lab, end };
     sender.check().map_err(|what| format!("{name}: {what}"))?;
     let deferred = bounds.clone();

@@ -4,8 +4,9 @@
 
 use std::rc::Rc;
 
+use super::generator::{self, Generator, Visitors};
 use super::lab::{Bounds, Lab};
-use super::{FLOWS, Result, answered, sending};
+use super::{FLOWS, Result, answered, sending, sent_by};
 use crate::Variant;
 
 /// Addresses of a blocklist.
@@ -33,6 +34,33 @@ fn firewall() -> String {
          ip saddr @bad counter drop\nct state established,related counter accept\n\
          {rules}udp dport 9 accept\nicmp type echo-request accept\n}}\n}}\n"
     )
+}
+
+/// The same in front of the router itself: at a hook, with its policy.
+fn host(hook: &str) -> String {
+    let blocked = generator::BLOCKED;
+    let addresses: String = (0..1000).map(|n| format!("11.0.{}.{}, ", n >> 8, n & 255)).collect();
+    let rules: String = (0..20)
+        .map(|n| format!("ip saddr 203.0.113.{n} tcp dport {} ct state new accept\n", 1000 + n))
+        .collect();
+    format!(
+        "table inet t {{\nset bad {{ type ipv4_addr; elements = {{ {addresses} 198.18.{}.{} }}; }}\n\
+         chain c {{ type filter hook {hook} priority 0; policy drop;\n\
+         ip saddr @bad counter drop\nct state established,related counter accept\n\
+         {rules}udp dport {} accept\nicmp type echo-request accept\n}}\n}}\n",
+        blocked >> 8,
+        blocked & 255,
+        generator::OPEN
+    )
+}
+
+/// A router with a server, and its connections.
+fn serving(mut lab: Lab) -> Result<Lab> {
+    let mut visitors = Generator::visiting(&lab, FLOWS, Visitors::Known)?;
+    visitors.send(u32::from(FLOWS))?;
+    let first = generator::FIRST_PORT;
+    lab.serve(generator::OPEN, first..first + FLOWS)?;
+    Ok(lab)
 }
 
 /// All variants. What it makes is gone when they are.
@@ -66,5 +94,24 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     variant("nft-firewall", None, answered(in_kernel(&rules)?)?, FLOWS, "b0")?;
     let own = answered(attached(&rules, &[])?)?;
     variant("attached-firewall", Some("nft-firewall"), own, FLOWS, "b0")?;
+    for (traffic, visitors, nft) in [
+        ("known", Visitors::Known, "nft-host-known"),
+        ("strangers", Visitors::Strangers, "nft-host-strangers"),
+        ("blocked", Visitors::Blocked, "nft-host-blocked"),
+    ] {
+        for place in ["nft", "xdp", "tcx"] {
+            let name = format!("{place}-host-{traffic}");
+            let (lab, against) = match place {
+                "nft" => (in_kernel(&host("input"))?, None),
+                _ => {
+                    let rules = host("ingress device r0");
+                    (attached(&rules, &[&format!("r0={place}")])?, Some(nft))
+                }
+            };
+            let lab = serving(lab)?;
+            let generator = Generator::visiting(&lab, FLOWS, visitors)?;
+            all.push(sent_by(&bounds, &name, against, lab, generator, "r0")?);
+        }
+    }
     Ok(all)
 }

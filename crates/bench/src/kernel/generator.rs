@@ -12,13 +12,36 @@ use penstock_wire::ethernet::Mac;
 use super::Result;
 use super::lab::{self, Lab};
 
+/// Ports of the router: with a socket, and without.
+pub(super) const OPEN: u16 = 9;
+const CLOSED: u16 = 7;
+
+/// Low half of the address that a firewall blocks.
+pub(super) const BLOCKED: u16 = 0x00ff;
+
 /// Source port of the first flow; the others follow.
 pub(super) const FIRST_PORT: u16 = 1024;
+
+/// Low half of the address of the host that has flows, in the network in front of the router.
+const KNOWN: u16 = 7;
+
+/// What comes to the router itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Visitors {
+    /// Packets of flows in turn, one in a thousand of a stranger, all for a port that is open.
+    Known,
+    /// Nine in ten of strangers, for a port that is closed, between packets of flows.
+    Strangers,
+    /// All from an address that is blocked.
+    Blocked,
+}
 
 /// Frames handled at once: less than what a veth device holds.
 const BATCH: u32 = 128;
 
 // Places in an Ethernet frame with an IPv4 header without options.
+const ID: i16 = 18;
+const SOURCE: i16 = 28;
 const SPORT: i16 = 34;
 const DPORT: i16 = 36;
 const HEADERS: i32 = 42;
@@ -125,6 +148,67 @@ impl Generator {
         }
         redirect(&mut asm, &devices);
         Ok(Generator { program: lab::load("bench_frames", asm)?, frame })
+    }
+
+    /// Frames for the router itself, from flows and strangers.
+    pub(super) fn visiting(lab: &Lab, flows: u16, visitors: Visitors) -> Result<Self> {
+        let devices = only(lab, "a0")?;
+        // Address and identification change together, so that the checksum stays.
+        let ip = Ipv4::new("198.18.0.0", "198.18.0.1").id(0xffff);
+        let udp = Udp::new(FIRST_PORT, OPEN).checksum(0);
+        let frame =
+            (Ethernet::new(Mac(lab::FRONT), Mac(lab::R0)) / ip / udp / payload([0; 18])).build();
+        let spec =
+            MapSpec { name: "bench_turn", kind: MapKind::Array, key: 4, value: 8, entries: 1 };
+        let turn = Arc::new(Map::new(spec));
+        let mut asm = Asm::new();
+        let (on, known) = (asm.label(), asm.label());
+        asm.mov(R6, R1);
+        // Few frames are of strangers, or few are not.
+        let (every, strange) = match visitors {
+            Visitors::Known => (1000, Cond::Ne),
+            Visitors::Strangers => (10, Cond::Eq),
+            Visitors::Blocked => (1, Cond::Eq),
+        };
+        asm.call(Helper::Prandom);
+        asm.mov(R7, R0);
+        asm.mov(R1, R6);
+        headers(&mut asm);
+        write_headers(&mut asm, &frame);
+        asm.map_value(R5, &turn, 0);
+        asm.load(Width::D, R4, R5, 0);
+        asm.alu(Alu::Add, R4, 1);
+        asm.jump_if(Cond::Lt, R4, i32::from(flows), on);
+        asm.mov(R4, 0);
+        asm.bind(on);
+        asm.store(Width::D, R5, 0, R4);
+        asm.mov(R3, R4);
+        asm.alu(Alu::Add, R4, i32::from(FIRST_PORT));
+        asm.swap(R4, 16);
+        asm.store(Width::H, R2, SPORT, R4);
+        asm.alu(Alu::Mod, R3, every);
+        asm.mov(
+            R4,
+            i32::from(u16::from_ne_bytes(match visitors {
+                Visitors::Blocked => BLOCKED.to_be_bytes(),
+                _ => KNOWN.to_be_bytes(),
+            })),
+        );
+        asm.jump_if(strange, R3, 0, known);
+        if visitors == Visitors::Strangers {
+            let closed = u16::from_ne_bytes(CLOSED.to_be_bytes());
+            asm.store(Width::H, R2, DPORT, i32::from(closed));
+        }
+        asm.mov(R4, R7);
+        // None of those with a name.
+        let strangers = u16::from_ne_bytes(0x4000_u16.to_be_bytes());
+        asm.alu(Alu::Or, R4, i32::from(strangers));
+        asm.bind(known);
+        asm.store(Width::H, R2, SOURCE, R4);
+        asm.alu(Alu::Xor, R4, -1);
+        asm.store(Width::H, R2, ID, R4);
+        redirect(&mut asm, &devices);
+        Ok(Generator { program: lab::load("bench_visitors", asm)?, frame })
     }
 
     /// Sends so many.

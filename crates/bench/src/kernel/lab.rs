@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -174,6 +175,8 @@ pub(super) struct Lab {
     indexes: HashMap<String, u32>,
     /// `penstock up`.
     dataplane: Option<Child>,
+    /// A server that reads nothing.
+    socket: Option<UdpSocket>,
     // What the namespace is on must go after it.
     bounds: Rc<Bounds>,
 }
@@ -201,8 +204,8 @@ impl Lab {
         })?;
         let name = made.keep();
         let text = RefCell::new(vec![0; 4096]);
-        let (links, dataplane) = (Vec::new(), None);
-        Ok(Lab { name, links, devices, text, indexes, dataplane, bounds: bounds.clone() })
+        let (links, dataplane, socket) = (Vec::new(), None, None);
+        Ok(Lab { name, links, devices, text, indexes, dataplane, socket, bounds: bounds.clone() })
     }
 
     /// Both ends poll, as drivers of hardware do: the router can send them frames from XDP.
@@ -223,6 +226,23 @@ impl Lab {
     /// Loads rules.
     pub(super) fn nft(&self, rules: &str) -> Result<()> {
         run("ip", &["netns", "exec", &self.name, "nft", "-f", "-"], rules)
+    }
+
+    /// Opens a port of the router, and sends from it to ports of the host in front: flows from there
+    /// are connections with answers then, which last.
+    pub(super) fn serve(&mut self, port: u16, peers: std::ops::Range<u16>) -> Result<()> {
+        let open = || -> io::Result<UdpSocket> {
+            for timeout in ["timeout", "timeout_stream"] {
+                fs::write(format!("/proc/sys/net/netfilter/nf_conntrack_udp_{timeout}"), "3600")?;
+            }
+            let socket = UdpSocket::bind((Ipv4Addr::new(198, 18, 0, 1), port))?;
+            for peer in peers {
+                socket.send_to(b"answer", (Ipv4Addr::new(198, 18, 0, 7), peer))?;
+            }
+            Ok(socket)
+        };
+        self.socket = Some(self.inside(|| open().map_err(|e| format!("port {port}: {e}")))?);
+        Ok(())
     }
 
     /// Loads a rule of iptables(8).
@@ -350,6 +370,7 @@ impl Drop for Lab {
             let _ = dataplane.wait();
         }
         self.links.clear();
+        self.socket = None;
         drop(Namespace(std::mem::take(&mut self.name)));
     }
 }
