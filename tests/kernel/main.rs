@@ -15,8 +15,11 @@
 //! `PENSTOCK_KERNEL=listing` compares the listings word for word too. A sample of the scenarios is
 //! sent through `penstock up` on live devices, too: `PENSTOCK_LIVE` says how many (default 20),
 //! `PENSTOCK_LIVE_DRIVER` and `PENSTOCK_LIVE_WORKERS` how they are driven (default: packet sockets,
-//! one worker).
+//! one worker). Another sample runs in the kernel as BPF programs, by `penstock attach`:
+//! `PENSTOCK_ATTACHED` says how many (default 20); with `PENSTOCK_KERNEL=attached` that is all, also
+//! for the scenario of a directory.
 
+mod attached;
 mod chance;
 mod compare;
 mod esp;
@@ -44,6 +47,7 @@ mod sift;
 mod sockets;
 mod tools;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -89,9 +93,16 @@ fn main() -> ExitCode {
         })
         .collect();
     let sample = live_sample(&scenarios, number("PENSTOCK_LIVE").unwrap_or(20) as usize);
+    let fit = |s: &&Scenario| attached::unfit(s).is_none();
+    let attached: Vec<_> = scenarios.iter().filter(fit).cloned().collect();
+    let attached = spread(attached, number("PENSTOCK_ATTACHED").unwrap_or(20) as usize);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
     let mut kernels: Vec<_> = (0..threads).map(|_| Box::<Here>::default() as _).collect();
-    let mut results = sides::compare_all(scenarios, &mut kernels, None);
+    let mut results = match mode("attached") {
+        true => BTreeMap::new(),
+        false => sides::compare_all(scenarios, &mut kernels, None),
+    };
+    results.extend(attached::compare_all(attached, threads));
     results.extend(sample.into_iter().map(|s| (format!("{} (live)", s.name), compare_live(&s))));
     if sides::report("kernel", &results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -114,9 +125,14 @@ impl Kernel for Here {
 
 /// So many of the scenarios that are fit for live devices, from all kinds.
 fn live_sample(scenarios: &[Scenario], count: usize) -> Vec<Scenario> {
-    let fit: Vec<&Scenario> = scenarios.iter().filter(|s| live::unfit(s).is_none()).collect();
-    let step = fit.len().div_ceil(count.max(1)).max(1);
-    fit.into_iter().step_by(step).take(count).cloned().collect()
+    let fit = scenarios.iter().filter(|s| live::unfit(s).is_none());
+    spread(fit.cloned().collect(), count)
+}
+
+/// So many of all, at equal distances.
+fn spread(all: Vec<Scenario>, count: usize) -> Vec<Scenario> {
+    let step = all.len().div_ceil(count.max(1)).max(1);
+    all.into_iter().step_by(step).take(count).collect()
 }
 
 /// Live devices against `penstock run`.
@@ -147,7 +163,12 @@ fn one(directory: &Path) -> ExitCode {
         let mut router = Router::new(&scenario.net).map_err(|e| format!("{e:?}"))?;
         let kernel = router.run(&scenario, None)?;
         println!("--- kernel\n{}", kernel.listing);
-        let ours = penstock::run(&scenario, &sides::directory(&scenario).with_extension("again"))?;
+        let ours = match mode("attached") {
+            true => attached::run_one(&scenario, &kernel)?,
+            false => {
+                penstock::run(&scenario, &sides::directory(&scenario).with_extension("again"))?
+            }
+        };
         println!("--- penstock\n{}", ours.listing);
         Ok(compare::differences(&scenario, &kernel, &ours, mode("listing")))
     });

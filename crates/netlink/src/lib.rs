@@ -67,7 +67,7 @@ pub use other_end::can_hand_over;
 pub use packet_sockets::{PacketSocket, PacketSockets};
 pub use socket::{Answers, Socket};
 pub use state::State;
-pub use tracking::Tracking;
+pub use tracking::{Tracked, Tracking};
 pub use vlans::set_port_vlans;
 pub use xdp::{XdpMonitor, XdpSocket};
 pub use xfrm::Policies;

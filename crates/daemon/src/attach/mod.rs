@@ -30,7 +30,7 @@ use penstock_bpf::{LoadError, Program};
 use penstock_ebpf::dispatch::Generations;
 use penstock_ebpf::rules::{Counters, SharedStates, learn_kernel};
 use penstock_net::Network;
-use penstock_netlink::Tracking;
+use penstock_netlink::{Tracked, Tracking};
 use penstock_print::show::status::AttachedPlace;
 use penstock_ruleset::link::{CannotOffload, Linked};
 
@@ -304,18 +304,32 @@ impl Attached {
     }
 }
 
-/// Whether rules read connections.
-fn tracks(linked: &Linked) -> bool {
-    linked.needs.conntrack.any()
+/// What rules read of connections.
+fn tracked(linked: &Linked) -> Tracked {
+    let needs = &linked.needs;
+    Tracked { ip: needs.conntrack.ip, ip6: needs.conntrack.ip6, accounting: needs.accounting }
 }
 
 impl State {
-    /// Connections are tracked if rules read them. The error is a sentence.
+    /// What rules read of connections is tracked, of the generation in force and of the next one.
+    /// The error is a sentence.
     fn track(&mut self, linked: &Linked) -> Result<(), String> {
-        if tracks(linked) && self.tracking.is_none() {
-            let tracking = Tracking::begin(self.pins.is_some());
-            self.tracking =
-                Some(tracking.map_err(|e| format!("the kernel does not track connections: {e}"))?);
+        let (now, next) = (tracked(&self.linked), tracked(linked));
+        let both = Tracked {
+            ip: now.ip || next.ip,
+            ip6: now.ip6 || next.ip6,
+            accounting: now.accounting || next.accounting,
+        };
+        self.set_tracked(both).map_err(|e| format!("the kernel does not track connections: {e}"))
+    }
+
+    fn set_tracked(&mut self, tracked: Tracked) -> io::Result<()> {
+        match &mut self.tracking {
+            Some(tracking) => tracking.set(tracked)?,
+            None if tracked.any() => {
+                self.tracking = Some(Tracking::begin(tracked, self.pins.is_some())?);
+            }
+            None => {}
         }
         Ok(())
     }
@@ -394,12 +408,11 @@ impl State {
         self.untrack();
     }
 
-    /// Connections are tracked no longer if no rules read them.
+    /// Nothing is tracked but what rules in force read.
     fn untrack(&mut self) {
-        let unused = self.left.is_none() && !tracks(&self.linked);
-        if unused && self.tracking.take().is_some_and(|tracking| tracking.stays()) {
-            // It can be removed as it was made.
-            let _ = Tracking::remove();
+        if self.left.is_none() {
+            // It can be changed as it was made.
+            let _ = self.set_tracked(tracked(&self.linked));
         }
     }
 

@@ -63,7 +63,8 @@ impl Compiler<'_> {
     /// `add`, `update` or `delete`.
     pub(super) fn set_update(&mut self, update: &SetUpdate, rule: &mut Rule) -> Result<(), String> {
         let shared = self.job.shared.ok_or_else(refused)?;
-        let map = shared.sets.map(&update.set)?;
+        let (map, count) = shared.set(&update.set)?;
+        shared.sets.sweep_every(&update.set, update.gc_interval);
         let key = self.contiguous(update.key, update.key_len, rule);
         let at_key = |this: &mut Self| {
             this.asm.map(R1, &map);
@@ -71,11 +72,16 @@ impl Compiler<'_> {
             this.asm.alu(Alu::Add, R2, i32::from(key));
         };
         if update.op == DynsetOp::Delete {
+            // It takes its place until it is swept, as in the kernel.
+            let none = self.asm.label();
             at_key(self);
-            self.asm.call(Helper::MapDelete);
+            self.asm.call(Helper::MapLookup);
+            self.asm.jump_if(Cond::Eq, R0, 0, none);
+            self.asm.store(Width::D, R0, EXPIRES, 0);
+            self.asm.bind(none);
             return Ok(());
         }
-        let [none, found, fresh, new, run] = [(); 5].map(|()| self.asm.label());
+        let [none, full, found, fresh, new, run, ours] = [(); 7].map(|()| self.asm.label());
         at_key(self);
         self.asm.call(Helper::MapLookup);
         self.asm.mov(R4, ABSENT);
@@ -85,12 +91,17 @@ impl Compiler<'_> {
         self.asm.jump_if(Cond::Gt, R1, R2, found);
         self.asm.mov(R4, ANY);
         self.asm.bind(new);
+        self.count_elements(count, 1);
+        self.asm.jump_if(Cond::Ge, R2, update.set.limit().min(i32::MAX as u32) as i32, full);
         self.row(update, rule)?;
         at_key(self);
         self.asm.mov(R3, R10);
         self.asm.alu(Alu::Add, R3, i32::from(ROW));
         self.asm.call(Helper::MapUpdate);
-        // Another processor may have been faster; without either of both the set is full.
+        self.asm.jump_if(Cond::Eq, R0, 0, ours);
+        // Another processor was faster.
+        self.count_elements(count, -1);
+        self.asm.bind(ours);
         at_key(self);
         self.asm.call(Helper::MapLookup);
         self.asm.jump_if(Cond::Eq, R0, 0, none);
@@ -108,10 +119,21 @@ impl Compiler<'_> {
         let (there, missing) = if update.invert { (rule.next, done) } else { (done, rule.next) };
         self.element_statements(&update.set, rule)?;
         self.asm.jump(there);
+        self.asm.bind(full);
+        self.count_elements(count, -1);
         self.asm.bind(none);
         self.asm.jump(missing);
         self.asm.bind(done);
         Ok(())
+    }
+
+    /// Adds to the elements that are counted in a word; R2 = how many there were. R4 stays.
+    fn count_elements(&mut self, word: u32, more: i32) {
+        if let Some(shared) = self.job.shared {
+            self.asm.map_value(R1, shared.map(), word * size_of::<u64>() as u32);
+            self.asm.mov(R2, more);
+            self.asm.atomic_fetch_add(R1, 0, R2);
+        }
     }
 
     /// R1 = when what lives so many milliseconds from [`TIME`] on expires.
@@ -211,7 +233,7 @@ impl Compiler<'_> {
             return Err(refused());
         };
         let shared = self.job.shared.ok_or_else(refused)?;
-        let map = shared.sets.map(set)?;
+        let (map, _) = shared.set(set)?;
         let key = self.contiguous(src, key_len, rule);
         let [found, absent, done] = [(); 3].map(|()| self.asm.label());
         self.asm.map(R1, &map);

@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use penstock_bpf::{Map, SharedWords, monotonic};
 use penstock_program::State;
 use penstock_program::image::Image;
+use penstock_program::state::dynamic::DynamicSet;
 
 use super::clocks::Clocks;
 use super::live_sets::LiveSets;
@@ -116,14 +117,7 @@ impl SharedStates {
         if let Some(place) = places.known.get(&key(state)) {
             return Ok(place.index);
         }
-        let index = match places.free.pop() {
-            Some(free) => free,
-            None if places.next < MOST => {
-                places.next += 1;
-                places.next - 1
-            }
-            None => return Err(format!("there are more than {MOST} limits, quotas and the like")),
-        };
+        let index = places.take()?;
         let begin = match &**state {
             State::Quota(quota) => quota.consumed(),
             State::Limit(_) => FULL,
@@ -135,6 +129,12 @@ impl SharedStates {
         }
         places.known.insert(key(state), Place { state: state.clone(), index, seen: begin });
         Ok(index)
+    }
+
+    /// The map of a set that packets change, and the number of the word that counts its elements.
+    /// The error is the reason why there is none.
+    pub(super) fn set(&self, set: &Arc<DynamicSet>) -> Result<(Arc<Map>, u32), String> {
+        self.sets.map(set, || self.places().take())
     }
 
     /// States and sets have what programs have done, and programs what was reset since the last call. `now`
@@ -149,7 +149,7 @@ impl SharedStates {
             let Some(word) = self.words.get(place.index) else { continue };
             place.sync(word, &ago);
         }
-        self.sets.sync(now, time)
+        self.sets.sync(now, time, |index| self.words.get(index))
     }
 
     /// Sets that clients change have their elements for programs of the next generation, which
@@ -173,9 +173,10 @@ impl SharedStates {
 
     /// Frees the words of states, and maps of sets, that nobody has any more.
     pub fn release(&self) {
-        self.sets.release();
+        let unused = self.sets.release();
         let places = &mut *self.places();
         let Places { known, free, .. } = places;
+        free.extend(unused);
         known.retain(|_, place| {
             let used = Arc::strong_count(&place.state) > 1;
             if !used {
@@ -183,6 +184,20 @@ impl SharedStates {
             }
             used
         });
+    }
+}
+
+impl Places {
+    /// A word that nobody has. The error is the reason why there is none.
+    fn take(&mut self) -> Result<u32, String> {
+        match self.free.pop() {
+            Some(free) => Ok(free),
+            None if self.next < MOST => {
+                self.next += 1;
+                Ok(self.next - 1)
+            }
+            None => Err(format!("there are more than {MOST} limits, quotas, sets and the like")),
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::clocks::{Clocks, NEVER};
@@ -49,7 +50,16 @@ struct Mirror {
     last: HashMap<Key, Vec<u64>>,
     /// Statements of elements at that time, by their number.
     templates: Vec<Vec<SetStatement>>,
+    /// Number of the word that counts elements, the dead ones that were not swept as well.
+    count: u32,
+    /// How long what has expired, or what packets have deleted, takes its place (ns), and when it
+    /// was swept (`nft_rhash_gc()`).
+    sweep: u64,
+    swept: u64,
 }
+
+/// Nanoseconds between sweeps of a set that says nothing of it (`nft_set_gc_interval()`).
+const SWEEP: u64 = 1_000_000_000;
 
 /// Sets with their maps, by the address of the set.
 #[derive(Debug, Default)]
@@ -61,13 +71,19 @@ impl SharedSets {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The map of a set, with its elements. The error is the reason why there is none.
-    pub(super) fn map(&self, set: &Arc<DynamicSet>) -> Result<Arc<Map>, String> {
+    /// The map of a set, with its elements, and the number of the word that counts them, which is
+    /// taken where the set is new. The error is the reason why there is none.
+    pub(super) fn map(
+        &self,
+        set: &Arc<DynamicSet>,
+        take: impl FnOnce() -> Result<u32, String>,
+    ) -> Result<(Arc<Map>, u32), String> {
         let mut all = self.lock();
         let key = Arc::as_ptr(set).addr();
         if let Some(known) = all.get(&key) {
-            return Ok(known.map.clone());
+            return Ok((known.map.clone(), known.count));
         }
+        let count = take()?;
         let words = 1 + set.row_words();
         let spec = MapSpec {
             name: NAME,
@@ -76,25 +92,50 @@ impl SharedSets {
             value: (words * size_of::<u64>()) as u32,
             entries: set.limit().max(1),
         };
-        let map = Arc::new(Map::new(spec));
         let (last, templates) = (HashMap::new(), Vec::new());
-        all.insert(key, Mirror { set: set.clone(), map: map.clone(), last, templates });
-        Ok(map)
+        let (set, sweep) = (set.clone(), SWEEP);
+        let (map, swept) = (Arc::new(Map::new(spec)), 0);
+        let mirror = Mirror { set, map: map.clone(), last, templates, count, sweep, swept };
+        all.insert(key, mirror);
+        Ok((map, count))
+    }
+
+    /// What is dead in a set takes its place for so many milliseconds.
+    pub(super) fn sweep_every(&self, set: &Arc<DynamicSet>, milliseconds: u64) {
+        if let Some(mirror) = self.lock().get_mut(&Arc::as_ptr(set).addr()) {
+            mirror.sweep = milliseconds.saturating_mul(1_000_000);
+        }
     }
 
     /// Brings sets and maps together. `now` is the present time of the sets' clock, `time` that of
-    /// programs.
+    /// programs; `word` finds words that count elements.
     ///
     /// # Errors
     /// Those of bpf(2).
-    pub(super) fn sync(&self, now: u64, time: u64) -> io::Result<()> {
+    pub(super) fn sync<'w>(
+        &self,
+        now: u64,
+        time: u64,
+        word: impl Fn(u32) -> Option<&'w AtomicU64>,
+    ) -> io::Result<()> {
         let clocks = Clocks { set: now, kernel: time };
-        self.lock().values_mut().try_for_each(|mirror| mirror.sync(clocks))
+        self.lock().values_mut().try_for_each(|mirror| match word(mirror.count) {
+            Some(count) => mirror.sync(clocks, count),
+            None => Ok(()),
+        })
     }
 
-    /// Lets go of sets that nobody has any more.
-    pub(super) fn release(&self) {
-        self.lock().retain(|_, mirror| Arc::strong_count(&mirror.set) > 1);
+    /// Lets go of sets that nobody has any more; the words that counted their elements.
+    pub(super) fn release(&self) -> Vec<u32> {
+        let mut unused = Vec::new();
+        self.lock().retain(|_, mirror| {
+            let used = Arc::strong_count(&mirror.set) > 1;
+            if !used {
+                unused.push(mirror.count);
+            }
+            used
+        });
+        unused
     }
 }
 
@@ -107,7 +148,9 @@ fn bytes_of(words: &[u64]) -> Vec<u8> {
 }
 
 impl Mirror {
-    fn sync(&mut self, clocks: Clocks) -> io::Result<()> {
+    fn sync(&mut self, clocks: Clocks, count: &AtomicU64) -> io::Result<()> {
+        // What packets add from now on counts besides.
+        let counted = count.load(Relaxed);
         let mut kernel = HashMap::new();
         self.map.each(|key, value| {
             kernel.insert(Key::from(key), words_of(value));
@@ -115,19 +158,37 @@ impl Mirror {
         let mut rows: HashMap<Key, Row> =
             self.set.rows(clocks.set).into_iter().map(|row| (row.key.clone(), row)).collect();
         let before = std::mem::take(&mut self.last);
+        let sweeps = clocks.kernel.saturating_sub(self.swept) >= self.sweep;
+        if sweeps {
+            self.swept = clocks.kernel;
+            let is_alive =
+                |words: &&Vec<u64>| words.first().is_some_and(|expires| *expires > clocks.kernel);
+            let alive = kernel.values().filter(is_alive).count() as u64;
+            count.fetch_sub(counted.saturating_sub(alive), Relaxed);
+        }
         self.templates = self.set.templates();
         for (key, words) in kernel {
             let expires = words.first().copied().unwrap_or_default();
             // What had expired by now, and packets have added again, no client has removed.
             let alive = |words: &&Vec<u64>| words.first().is_some_and(|at| *at > clocks.kernel);
             match (rows.remove(&key), before.get(&key).filter(alive)) {
-                _ if expires <= clocks.kernel => {
-                    self.map.remove(&key)?;
-                    self.set.remove(&key, clocks.set);
+                // What a client has added since takes the place of the dead one.
+                (Some(row), None) if expires <= clocks.kernel => drop(rows.insert(key, row)),
+                (row, _) if expires <= clocks.kernel => {
+                    if row.is_some() {
+                        self.set.remove(&key, clocks.set);
+                    }
+                    if sweeps {
+                        self.map.remove(&key)?;
+                    }
                 }
                 (Some(row), before) => self.join(row, words, before, clocks)?,
                 // A client has removed it.
-                (None, Some(_)) => drop(self.map.remove(&key)?),
+                (None, Some(_)) => {
+                    if self.map.remove(&key)? {
+                        count.fetch_sub(1, Relaxed);
+                    }
+                }
                 (None, None) => {
                     let kept = words.get(1..).unwrap_or_default();
                     let kept = self.in_clock_of_set(kept, clocks);
@@ -144,7 +205,10 @@ impl Mirror {
             }
             let words = self.in_clock_of_kernel(&row, clocks);
             match self.map.set(&key, &bytes_of(&words)) {
-                Ok(()) => drop(self.last.insert(key, words)),
+                Ok(()) => {
+                    count.fetch_add(1, Relaxed);
+                    self.last.insert(key, words);
+                }
                 // Packets have filled it.
                 Err(e) if e.raw_os_error() == Some(libc::E2BIG) => {
                     self.set.remove(&key, clocks.set);
