@@ -62,6 +62,7 @@ targets! {
     http
     filter
     describe
+    pcap_filter
     tc
     dump
     saved
