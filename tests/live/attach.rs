@@ -278,7 +278,7 @@ fn an_attached_ruleset_is_changed_as_that_of_a_dataplane() {
 
     // What cannot run is refused where it stands, and nothing changes.
     for (line, message) in [
-        ("add rule inet t f log", "`log` has no BPF code at netfilter hook ip forward"),
+        ("add rule inet t f reject", "`reject` has no BPF code at netfilter hook ip forward"),
         (
             "add chain inet t n { type nat hook prerouting priority -100; }",
             "the kernel cannot run chain inet t n: programs at its hooks translate no addresses",
@@ -386,13 +386,13 @@ fn an_attached_ruleset_may_outlive_its_process() {
     std::fs::write(
         &file,
         "table inet t {
-           chain f { type filter hook forward priority 0; log; }
+           chain f { type filter hook forward priority 0; reject; }
          }",
     )
     .unwrap();
     let (ok, said) =
         net.run(&net.r, &format!("$PENSTOCK attach --rules {} {persist}", file.display()));
-    assert!(!ok && said.contains("`log` has no BPF code"), "{said}");
+    assert!(!ok && said.contains("`reject` has no BPF code"), "{said}");
     assert_eq!(ports(&net), [false, false, false, true]);
 
     // The next process goes on, with another ruleset.

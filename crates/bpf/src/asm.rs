@@ -133,7 +133,12 @@ pub enum Helper {
     XdpBuffLen = 188,
     XdpLoadBytes = 189,
     XdpStoreBytes = 190,
+    RingOutput = 130,
+    RingReserve = 198,
+    RingSubmit = 199,
+    RingDiscard = 200,
     DynptrRead = 201,
+    DynptrData = 203,
 }
 
 /// A place in the program.

@@ -8,6 +8,7 @@
 //! | `map`, `program` | what the kernel holds: [`Map`], [`Program`], [`Link`] |
 //! | `sys` | bpf(2) itself, and all `unsafe` |
 //! | `shared` | words that programs and this process change at once: [`SharedWords`] |
+//! | `ring` | records that programs leave for this process: [`RecordRing`] |
 //! | `next` | what follows a program |
 //! | [`netfilter`] | netfilter hooks as places of programs: [`NetfilterHook`] |
 //! | `types` | structures and functions of the running kernel: [`Types`] |
@@ -35,6 +36,7 @@ mod map;
 pub mod netfilter;
 mod next;
 mod program;
+mod ring;
 pub mod seccomp;
 mod shared;
 mod sys;
@@ -46,6 +48,7 @@ pub use next::Next;
 pub use program::{
     AttachPoint, Link, Live, LoadError, Mode, Program, ProgramKind, Ran, SocketFilter, tcx, xdp,
 };
+pub use ring::RecordRing;
 pub use shared::SharedWords;
 pub use sys::monotonic;
 pub use types::{Field, Types};

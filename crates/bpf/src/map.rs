@@ -21,6 +21,8 @@ pub enum MapKind {
     Programs = 3,
     /// An array with separate values for each processor.
     PerCpuArray = 6,
+    /// Any keys; the one that was used least recently goes where there is no room.
+    RecentHash = 9,
     /// Prefixes; a key begins with its length in bits.
     LongestPrefix = 11,
     /// Devices by a number from 0 on.
@@ -31,6 +33,9 @@ pub enum MapKind {
     DevicesByHash = 25,
     /// Maps by a number from 0 on, made by [`Map::of_maps`].
     Maps = 12,
+    /// Records of any length, read by a [`RecordRing`](crate::RecordRing); there are no keys, and
+    /// `entries` is its size in bytes.
+    Records = 27,
     /// An array that user space maps into its memory; the values are contiguous.
     MappedArray = ARRAY | MAPPED,
 }
@@ -162,6 +167,8 @@ impl Map {
             MapKind::Hash
             | MapKind::Array
             | MapKind::Programs
+            | MapKind::RecentHash
+            | MapKind::Records
             | MapKind::LongestPrefix
             | MapKind::Devices
             | MapKind::Sockets

@@ -17,7 +17,7 @@ use crate::up::settings::{Form, Given, SETTINGS, Setting};
 pub const SECTIONS: [(&str, &[Opt]); 1] = [("", &OPTIONS)];
 
 /// Settings of a dataplane that an attached ruleset has, too.
-const SHARED: [&str; 12] = [
+const SHARED: [&str; 15] = [
     "rules",
     "claims",
     "state",
@@ -30,6 +30,9 @@ const SHARED: [&str; 12] = [
     "no-seccomp",
     "persist",
     "allow-read",
+    "rule-log",
+    "rule-log-size",
+    "rule-log-files",
 ];
 
 const PERSIST: Opt = long(

@@ -106,11 +106,11 @@ impl Start<'_> {
         }
         let Start { config, guardian, recorder, count, ports: taken_ports, kept_links, .. } = self;
         let pins = || config.persist.as_deref().map(Pins::new).transpose();
+        let workers = Arc::new(Workers::new(count).map_err(failed("eventfd"))?);
         let (pins, attached) = match &config.attach {
-            Some(attach) => (None, Some(Attached::new(attach, pins)?)),
+            Some(attach) => (None, Some(Attached::new(attach, workers.clone(), pins)?)),
             None => (pins()?, None),
         };
-        let workers = Arc::new(Workers::new(count).map_err(failed("eventfd"))?);
         let asked = Arc::new(Inbox::new().map_err(failed("eventfd"))?);
         let own = Socket::new().map_err(failed("netlink"))?;
         let offload = Offload::new(

@@ -15,11 +15,13 @@
 //! | [`wanted`] | what a generation wants where, as programs that are not loaded |
 //! | [`gate`] | what stands at a place |
 //! | [`pins`] | gates that outlive the process |
+//! | [`records`] | what programs tell: logs, traces |
 //! | [`drivers`] | which drivers run XDP programs |
 
 mod drivers;
 mod gate;
 mod pins;
+mod records;
 mod wanted;
 
 use std::io;
@@ -37,6 +39,7 @@ use penstock_ruleset::link::{CannotOffload, Linked};
 use crate::config::AttachConfig;
 use crate::log;
 use crate::pins::{Pins, remove_left};
+use crate::requests::workers::Workers;
 use drivers::Drivers;
 use gate::Gate;
 use pins::Left;
@@ -111,13 +114,16 @@ pub(crate) enum NotAttached {
 }
 
 /// What the kernel runs.
-#[derive(Debug)]
 pub(crate) struct Attached {
     config: AttachConfig,
     drivers: Drivers,
     /// States that all programs share, of all generations.
     shared: SharedStates,
     state: Mutex<State>,
+    /// Who hears what programs tell.
+    workers: Arc<Workers>,
+    /// What programs tell is read.
+    reads: Mutex<bool>,
     /// When elements of sets that have expired are looked for again.
     due: Mutex<Instant>,
 }
@@ -127,6 +133,7 @@ impl Attached {
     /// generation is in force. The error is a sentence.
     pub(crate) fn new(
         config: &AttachConfig,
+        workers: Arc<Workers>,
         pins: impl FnOnce() -> Result<Option<Pins>, String>,
     ) -> Result<Arc<Self>, String> {
         let wrong = |e: io::Error| format!("BPF maps: {e}");
@@ -159,7 +166,8 @@ impl Attached {
         let (config, drivers) = (config.clone(), Drivers::new());
         let shared = SharedStates::new().map_err(wrong)?;
         let (state, due) = (Mutex::new(state), Mutex::new(Instant::now()));
-        Ok(Arc::new(Attached { config, drivers, shared, state, due }))
+        let reads = Mutex::new(false);
+        Ok(Arc::new(Attached { config, drivers, shared, state, workers, reads, due }))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -169,6 +177,28 @@ impl Attached {
     fn wanted(&self, net: &Network, linked: &Linked) -> Result<Vec<Wanted>, CannotOffload> {
         let Attached { config, drivers, shared, .. } = self;
         Wishes { config, net, linked, drivers, shared }.all()
+    }
+
+    /// Reads what programs tell from now on, if some do. The error is a sentence.
+    fn read_records(&self, wanted: &[Wanted]) -> Result<(), String> {
+        let tell = wanted.iter().any(|wanted| !wanted.compiled.sites().is_empty());
+        let mut reads = self.reads.lock().unwrap_or_else(PoisonError::into_inner);
+        if tell && !*reads {
+            let begun = records::begin(self.shared.records().clone(), self.workers.clone());
+            begun.map_err(|e| format!("what programs tell cannot be read: {e}"))?;
+            *reads = true;
+        }
+        Ok(())
+    }
+
+    /// Packets are traced only while somebody listens.
+    pub(crate) fn listen_to_traces(&self, listens: bool) {
+        let records = self.shared.records();
+        if records.is_listened() != listens
+            && let Err(e) = records.listen(listens)
+        {
+            log(format_args!("packets are not traced: {e}"));
+        }
     }
 
     /// Whether the kernel can run a generation, as far as that is seen without asking it.
@@ -193,6 +223,7 @@ impl Attached {
     /// Loads programs of the next generation; sets have their elements from the beginning. The
     /// error is a sentence.
     fn load(&self, state: &mut State, wanted: Vec<Wanted>) -> Result<(), String> {
+        self.read_records(&wanted)?;
         state.load(wanted)?;
         let now = crate::now();
         let programs = state.next.iter().flatten().map(|running| &running.wanted.compiled);

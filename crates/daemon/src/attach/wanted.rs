@@ -9,7 +9,8 @@ use std::fmt;
 use penstock_bpf::{InetFamily, InetHook, NetfilterHook, Next};
 use penstock_dataplane::interface;
 use penstock_ebpf::rules::{
-    Compiled, Device, Entry, Job, NotOffloadable, Place, SharedStates, compile,
+    Compiled, Device, Entry, Job, NotOffloadable, Place, SharedStates, compile, trace_entrance,
+    traces,
 };
 use penstock_net::{Link, Network};
 use penstock_program::Hook;
@@ -96,6 +97,7 @@ impl<'a> Wishes<'a> {
             self.egress(link, &mut all)?;
         }
         self.hooks(&mut all)?;
+        self.trace_entrances(&mut all)?;
         Ok(all)
     }
 
@@ -189,6 +191,35 @@ impl<'a> Wishes<'a> {
         Ok(())
     }
 
+    /// Where packets of IP begin, those of before with their addresses are forgotten, if packets may
+    /// be traced.
+    fn trace_entrances(&self, to: &mut Vec<Wanted>) -> Result<(), CannotOffload> {
+        if !traces(&self.linked.image) {
+            return Ok(());
+        }
+        if let Some(base) = self.linked.bases.iter().find(|base| base.base.priority <= FIRST) {
+            let reason = format!("traces begin at priority {FIRST}");
+            return Err(ChainName(self.linked, base).refused("the kernel", reason));
+        }
+        let first = self.linked.bases.first();
+        for family in [InetFamily::V4, InetFamily::V6] {
+            for hook in [InetHook::Prerouting, InetHook::Output] {
+                let hook = NetfilterHook { family, hook };
+                let place = format!("hook {hook} at priority {FIRST}");
+                let compiled = match (trace_entrance(hook, self.shared), first) {
+                    (Ok(compiled), _) => compiled,
+                    (Err(e), Some(base)) => {
+                        return Err(ChainName(self.linked, base).refused(place, e.reason));
+                    }
+                    (Err(_), None) => return Ok(()),
+                };
+                let spot = Spot::Netfilter { hook, priority: FIRST };
+                to.push(Wanted { spot, place, compiled, chains: vec!["begin of traces".into()] });
+            }
+        }
+        Ok(())
+    }
+
     /// Chains at hooks of netfilter: those of one family, hook and priority are one program.
     fn hooks(&self, to: &mut Vec<Wanted>) -> Result<(), CannotOffload> {
         for (family, own) in [(InetFamily::V4, Family::Ip), (InetFamily::V6, Family::Ip6)] {
@@ -211,6 +242,9 @@ impl<'a> Wishes<'a> {
         Ok(())
     }
 }
+
+/// The first priority that programs can have.
+const FIRST: i32 = i32::MIN + 1;
 
 /// The hook of IPv4 and IPv6, if it is one.
 fn inet_hook(hook: Hook) -> Option<InetHook> {

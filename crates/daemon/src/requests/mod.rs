@@ -18,6 +18,7 @@ use std::sync::mpsc::Sender;
 
 use penstock_conntrack::Conntrack;
 use penstock_dataplane::{BpfPrograms, Dataplane, Engine, NewLink};
+use penstock_ebpf::rules::Record;
 use penstock_io::device::MirrorTx;
 use penstock_io::queue::Answer;
 use penstock_net::{DevconfSysctls, Network};
@@ -127,6 +128,8 @@ pub(crate) enum Request {
     EndProbe(u32),
     /// Steps of traced packets go there, or nowhere.
     Trace(Option<(Arc<SystemTracer>, Arc<Broadcast>)>),
+    /// What programs of an attached ruleset have told. Answered when it is passed on.
+    Records(Vec<Record>, Sender<()>),
     /// Ruleset and connections are there: frames are received from now on.
     Begin,
     /// The end.

@@ -550,6 +550,9 @@ impl Rules {
     pub(crate) fn watch_traces(&self) -> Heard {
         let receiver = self.traces.subscribe();
         self.trace(&self.generation());
+        if let Some(attached) = &self.attached {
+            attached.listen_to_traces(true);
+        }
         receiver
     }
 
@@ -587,6 +590,9 @@ impl Rules {
 
     /// Rolls back a change that was not confirmed in time.
     pub(crate) fn tick(&self) {
+        if let Some(attached) = &self.attached {
+            attached.listen_to_traces(self.traces.is_heard());
+        }
         let mut inner = self.lock();
         if let Some(waits) = inner.unconfirmed.take_if(|waits| waits.deadline <= Instant::now()) {
             self.restore(&mut inner, &waits);

@@ -30,6 +30,8 @@ pub(crate) enum Thread {
     Keep,
     /// Writes what rules log to standard error, a file, or a logger's socket.
     Lines,
+    /// Reads what programs of an attached ruleset tell.
+    Records,
     /// Tells the guardian that packets are done.
     Heartbeat,
     /// The process that gives devices back.
@@ -39,7 +41,7 @@ pub(crate) enum Thread {
 impl Thread {
     /// All kinds.
     #[cfg(test)]
-    const ALL: [Thread; 13] = [
+    const ALL: [Thread; 14] = [
         Thread::Main,
         Thread::Worker,
         Thread::Compile,
@@ -51,6 +53,7 @@ impl Thread {
         Thread::Queue,
         Thread::Keep,
         Thread::Lines,
+        Thread::Records,
         Thread::Heartbeat,
         Thread::Guardian,
     ];
@@ -69,6 +72,7 @@ impl Thread {
             Thread::Queue => "queue",
             Thread::Keep => "keep",
             Thread::Lines => "log",
+            Thread::Records => "records",
             Thread::Heartbeat => "heartbeat",
             Thread::Guardian => "guardian",
         }
@@ -94,6 +98,7 @@ impl Thread {
             Thread::Queue => &[BASE, RUN, START, STREAMS, UNIX],
             Thread::Keep => &[BASE, RUN, SEE_FILES, READ_FILES, WRITE_FILES],
             Thread::Lines => &[BASE, RUN, STREAMS, UNIX, SEE_FILES, READ_FILES, WRITE_FILES],
+            Thread::Records => &[BASE, RUN, WAIT],
             Thread::Heartbeat => &[BASE, RUN, TELL],
             // It starts nothing, and has no programs for devices.
             Thread::Guardian => &[BASE, RUN, SIGNALS, PARENT, FRAMES, TAPS, SOCKETS, SEE_FILES, READ_FILES, WRITE_FILES],
@@ -166,6 +171,13 @@ const SIGNALS: &[Rule] = &[
     Call(libc::SYS_kill),
     Call(libc::SYS_eventfd2),
     Call(libc::SYS_pipe2),
+];
+
+/// Descriptors that are waited for.
+const WAIT: &[Rule] = &[
+    Call(libc::SYS_ppoll),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_poll),
 ];
 
 /// A socket pair to another process of this program.

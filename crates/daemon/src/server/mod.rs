@@ -286,6 +286,11 @@ impl Server {
                 return client.refuse(NOT_PERMITTED);
             }
             Message::Capture(words) => match CaptureCall::of(words) {
+                Some(call) if call.group.is_none() && self.rules.attached().is_some() => {
+                    return client.refuse(
+                        "the ruleset is attached to the kernel: tcpdump(8) captures there",
+                    );
+                }
                 Some(call) => match self.capture(&client, &call, &process)? {
                     Some(status) => status,
                     None => return Ok(()),
@@ -353,7 +358,6 @@ impl Server {
 /// own.
 fn kernel_has(message: &Message) -> Option<&'static str> {
     match message {
-        Message::Capture(_) => Some("tcpdump(8) captures there"),
         Message::Conntrack(_) => Some("conntrack(8) has the connections of the kernel"),
         Message::Show(show) if show.listing == Listing::Connections => {
             Some("conntrack(8) has the connections of the kernel")

@@ -11,6 +11,7 @@
 //! | `handoff`, `ring`, `waker` | frames that go from one worker to another |
 //! | `host_side` | on which TAP a frame for the host goes |
 //! | `mirrors` | frames that are shown to programs of the host |
+//! | `records`, `unshown` | what programs of an attached ruleset tell |
 //! | `dhcp` | frames of the host's DHCP client |
 //! | [`stages`] | where a worker's time goes |
 
@@ -21,10 +22,12 @@ mod handoff;
 mod host_side;
 mod mirrors;
 mod placed_drops;
+mod records;
 mod ring;
 pub(crate) mod sink;
 pub(crate) mod stages;
 pub(crate) mod steering;
+mod unshown;
 mod waker;
 
 use std::os::fd::{AsFd, BorrowedFd};
@@ -402,6 +405,10 @@ impl Worker {
             Request::Probe(probe) => self.sink.probes.push(probe),
             Request::EndProbe(number) => self.sink.probes.retain(|p| p.number != number),
             Request::Trace(trace) => self.sink.trace = trace,
+            Request::Records(records, done) => {
+                self.sink.take_records(records);
+                let _ = done.send(());
+            }
             Request::Alive(to) => drop(to.send(())),
             Request::Begin => {}
             Request::Stop => {

@@ -19,6 +19,7 @@ use penstock_wire::ethernet;
 use super::host_side::way_up;
 use super::mirrors::Mirrors;
 use super::placed_drops::PlacedDrops;
+use super::unshown::Unshown;
 use crate::broadcast::Broadcast;
 use crate::events;
 use crate::lines::Lines;
@@ -59,6 +60,7 @@ pub(crate) struct LiveSink {
     /// A frame of the host's without its tags.
     pub(crate) untagged: Vec<u8>,
     line: String,
+    pub(super) unshown: Unshown,
     /// Packets for the host that no port could take there.
     pub(crate) undelivered: u64,
     /// Drops by rule.
@@ -91,12 +93,18 @@ impl LiveSink {
             scratch: Vec::new(),
             untagged: Vec::new(),
             line: String::new(),
+            unshown: Unshown::default(),
             undelivered: 0,
             placed_drops: PlacedDrops::default(),
             mirrors: Mirrors::default(),
             elsewhere: 0,
             ignored: 0,
         }
+    }
+
+    /// The network in force.
+    pub(super) fn network(&self) -> &Arc<Network> {
+        &self.net
     }
 
     /// Numbers of ports by indexes of links.

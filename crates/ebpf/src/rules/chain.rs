@@ -10,6 +10,7 @@ use penstock_program::op::Op;
 use penstock_wire::ethernet;
 
 use super::frame::*;
+use super::sites::Verdict;
 use super::words::Words;
 use super::{Compiler, Entry, NotOffloadable};
 use penstock_bpf::asm::{Cond, Label, Reg::*, Width};
@@ -19,6 +20,8 @@ use penstock_bpf::{ProgramKind, netfilter, tcx, xdp};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     chain: ChainIndex,
+    /// The base chain.
+    pub(super) base: ChainIndex,
     pub(super) inet: bool,
     /// After the rule that called it.
     ret: Label,
@@ -35,6 +38,7 @@ pub(super) struct Blocks {
 
 /// A rule in the making.
 pub(super) struct Rule {
+    pub(super) index: RuleIndex,
     pub(super) block: Block,
     /// The next rule.
     pub(super) next: Label,
@@ -109,8 +113,12 @@ impl Compiler<'_> {
                 self.inet_only(accept);
             }
             let ret = self.asm.label();
-            self.rules(Block { chain: entry.chain(), inet, ret, accept })?;
+            let block = Block { chain: entry.chain(), base: entry.chain(), inet, ret, accept };
+            let all = |reason: String| NotOffloadable::all(reason);
+            self.trace_packet(block).map_err(all)?;
+            self.rules(block)?;
             self.asm.bind(ret);
+            self.trace_policy(block).map_err(all)?;
             let chain = self.job.image.chain(entry.chain());
             if let Some(state) = chain.and_then(|c| c.policy_counter.as_ref()) {
                 self.count(state).map_err(|reason| NotOffloadable::all(&reason))?;
@@ -129,6 +137,8 @@ impl Compiler<'_> {
         self.walk_function();
         self.take_function();
         self.look_up_function();
+        self.record_function();
+        self.step_function();
         Ok(())
     }
 
@@ -160,7 +170,8 @@ impl Compiler<'_> {
             let second = rules.peek().map_or(&[][..], |second| image.ops_at(*second));
             let shared = shared(image.ops_at(first), second);
             let after = self.asm.label();
-            let mut common = Rule { block, next: after, words: Words::new(), granted: 0 };
+            let mut common =
+                Rule { index: first, block, next: after, words: Words::new(), granted: 0 };
             if shared > 0 {
                 common.next = self.asm.label();
                 for op in image.ops_at(first).iter().take(shared) {
@@ -196,16 +207,32 @@ impl Compiler<'_> {
         self.check_size()?;
         let image = self.job.image;
         let next = self.asm.label();
-        let mut rule = Rule { next, ..*common };
+        let mut rule = Rule { index, next, ..*common };
+        let refuse = |reason| NotOffloadable::rule(image, index, reason);
         for op in image.ops_at(index).iter().skip(done) {
-            self.op(op, &mut rule).map_err(|reason| NotOffloadable::rule(image, index, reason))?;
+            self.op(op, &mut rule).map_err(refuse)?;
         }
+        self.trace_rule(Verdict::Continue, &rule).map_err(refuse)?;
         self.asm.bind(next);
         Ok(())
     }
 
     /// What follows a verdict; [`LinkedVerdict::Continue`] is the next operation, here.
     pub(super) fn verdict(&mut self, verdict: &LinkedVerdict, rule: &Rule) -> Result<(), String> {
+        let chain = |chain: &ChainIndex| {
+            self.job.image.chain(*chain).map(|chain| chain.name.clone()).unwrap_or_default()
+        };
+        let told = match verdict {
+            LinkedVerdict::Drop => Some(Verdict::Drop),
+            LinkedVerdict::Accept => Some(Verdict::Accept),
+            LinkedVerdict::Return => Some(Verdict::Return),
+            LinkedVerdict::Jump(to) => Some(Verdict::Jump(chain(to))),
+            LinkedVerdict::Goto(to) => Some(Verdict::Goto(chain(to))),
+            LinkedVerdict::Continue | LinkedVerdict::Break | LinkedVerdict::Queue { .. } => None,
+        };
+        if let Some(told) = told {
+            self.trace_rule(told, rule)?;
+        }
         let to = match verdict {
             LinkedVerdict::Drop => self.drop,
             LinkedVerdict::Accept => rule.block.accept,

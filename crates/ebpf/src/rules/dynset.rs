@@ -214,7 +214,10 @@ impl Compiler<'_> {
                 self.asm.atomic_add(Width::D, R1, 0, R2);
                 self.asm.atomic_add(Width::D, R1, 8, LENGTH);
             }
-            SetStatement::Quota { bytes, over } => self.consume(*bytes, *over, rule.next),
+            SetStatement::Quota { bytes, over } => {
+                self.consume(*bytes);
+                self.compare_consumed(*over, rule.next);
+            }
             SetStatement::Limit(bucket) => {
                 self.limit(bucket, rule);
             }

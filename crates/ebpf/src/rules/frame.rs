@@ -43,6 +43,8 @@ pub(super) const TIME: i16 = WALK;
 pub(super) const SCRATCH: i16 = -216;
 /// Fields begin below.
 pub(super) const FIELDS: i16 = SCRATCH;
+/// The record of a step, where there are such, in the first place of fields.
+pub(super) const EVENT: i16 = FIELDS - 16;
 /// Lowest byte: 512 without the frame of the walk's function.
 const LOWEST: i16 = -480;
 /// A new element of a set that packets change, where rules have one: 120 bytes; where an element
@@ -216,6 +218,11 @@ impl Slots {
     pub(super) fn keep_row(&mut self) -> Result<(), &'static str> {
         self.row = true;
         if FIELDS - self.used < self.end() { Err(TOO_MANY) } else { Ok(()) }
+    }
+
+    /// Keeps a place for the record of a step, before all fields.
+    pub(super) fn keep_event(&mut self) {
+        self.used = FIELDS - EVENT;
     }
 
     fn end(&self) -> i16 {

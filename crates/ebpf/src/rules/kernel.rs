@@ -14,6 +14,9 @@ pub(super) struct Kernel {
     pub(super) cast: u32,
     /// `bpf_dynptr_from_skb`
     pub(super) dynptr: u32,
+    /// `bpf_dynptr_from_xdp`, `bpf_dynptr_copy`: for records with bytes of packets (Linux 6.16).
+    pub(super) xdp_dynptr: Option<u32>,
+    pub(super) dynptr_copy: Option<u32>,
     /// `bpf_cast_to_kern_ctx`: `struct sk_buff` of a program at tcx.
     pub(super) of_context: u32,
     /// `struct sk_buff`
@@ -23,6 +26,8 @@ pub(super) struct Kernel {
     pub(super) state_out: i16,
     /// `struct net_device`
     pub(super) device: NetDevice,
+    /// From `struct sk_buff` to who owns its socket.
+    pub(super) owner: Option<Owner>,
     /// `struct nf_conn`; `None` where the kernel cannot track connections.
     pub(super) conn: Option<Conn>,
     /// How programs of devices find connections; `None` where the kernel has no functions for it,
@@ -44,7 +49,27 @@ pub(super) struct SkBuff {
     pub(super) priority: i16,
     pub(super) dev: i16,
     pub(super) pkt_type: Field,
+    pub(super) iif: i16,
+    pub(super) vlan_protocol: i16,
+    pub(super) vlan_tci: i16,
     pub(super) nfct: Option<i16>,
+}
+
+/// Offsets on the way to the owner of a socket.
+#[derive(Debug)]
+pub(super) struct Owner {
+    /// `struct sk_buff`
+    pub(super) sock: i16,
+    /// `struct sock`
+    pub(super) state: i16,
+    pub(super) socket: i16,
+    /// `struct socket`
+    pub(super) file: i16,
+    /// `struct file`
+    pub(super) cred: i16,
+    /// `struct cred`
+    pub(super) uid: i16,
+    pub(super) gid: i16,
 }
 
 /// Offsets in `struct net_device`, and in the `struct rtnl_link_ops` that it points to.
@@ -136,6 +161,9 @@ impl Kernel {
             priority: skb("priority")?,
             dev: skb("dev")?,
             pkt_type: field("sk_buff", "pkt_type")?,
+            iif: skb("skb_iif")?,
+            vlan_protocol: skb("vlan_proto")?,
+            vlan_tci: skb("vlan_tci")?,
             nfct: skb("_nfct").ok(),
         };
         let device = NetDevice {
@@ -146,9 +174,23 @@ impl Kernel {
             link_ops: at("net_device", "rtnl_link_ops")?,
             link_ops_kind: at("rtnl_link_ops", "kind")?,
         };
+        let owner = || {
+            Ok::<_, String>(Owner {
+                sock: at("sk_buff", "sk")?,
+                state: at("sock", "__sk_common.skc_state")?,
+                socket: at("sock", "sk_socket")?,
+                file: at("socket", "file")?,
+                cred: at("file", "f_cred")?,
+                uid: at("cred", "fsuid")?,
+                gid: at("cred", "fsgid")?,
+            })
+        };
         Ok(Kernel {
             cast: function("bpf_rdonly_cast")?,
             dynptr: function("bpf_dynptr_from_skb")?,
+            xdp_dynptr: types.function("bpf_dynptr_from_xdp"),
+            dynptr_copy: types.function("bpf_dynptr_copy"),
+            owner: owner().ok(),
             of_context: function("bpf_cast_to_kern_ctx")?,
             skb,
             state_in: at("nf_hook_state", "in")?,

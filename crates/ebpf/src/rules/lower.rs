@@ -88,6 +88,7 @@ impl Compiler<'_> {
                 self.count(op.counter().ok_or_else(refused)?)?;
             }
             Op::Stateful(_) | Op::NumgenInc { .. } => self.stateful(op, rule)?,
+            Op::Log(log) => self.log(log, rule.block)?,
             Op::SetUpdate(update) => self.set_update(update, rule)?,
             Op::LookupDynamic { .. } => self.dynamic_lookup(op, rule)?,
             // Info::not_offloaded says why.

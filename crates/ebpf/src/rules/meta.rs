@@ -136,6 +136,9 @@ impl Compiler<'_> {
 
     /// `meta … set`: what `struct __sk_buff` lets programs write.
     pub(super) fn meta_set(&mut self, key: MetaKey, src: u8, rule: &Rule) -> Result<(), String> {
+        if key == MetaKey::NfTrace {
+            return self.trace_set(src, rule);
+        }
         let at = settable(self.job.place, key).ok_or_else(refused)?;
         self.word(R1, src, rule);
         self.asm.store(penstock_bpf::asm::Width::W, super::frame::CONTEXT, at, R1);

@@ -21,17 +21,21 @@ mod hash;
 mod kernel;
 mod live_lookup;
 mod live_sets;
+mod log;
 mod lower;
 mod meta;
 mod place;
 mod plan;
 mod prologue;
+mod records;
 mod search;
 mod set;
 mod shared;
 mod shared_sets;
+mod sites;
 mod skb;
 mod stateful;
+mod trace;
 mod walk;
 mod words;
 
@@ -48,7 +52,10 @@ use penstock_bpf::Next;
 use penstock_bpf::asm::{Asm, AsmError, Code, Label};
 use penstock_bpf::{LoadError, Program, ProgramKind};
 pub use place::Place;
+pub use records::{Captured, Record, Records};
 pub use shared::SharedStates;
+pub use sites::{Event, Quota, Site, Verdict};
+pub use trace::{trace_entrance, traces};
 
 /// A base chain of a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +159,8 @@ pub struct Compiled {
     kind: ProgramKind,
     counters: Counters,
     live: Vec<live_sets::Use>,
+    /// What its records are about.
+    sites: Vec<Arc<Site>>,
 }
 
 impl Compiled {
@@ -171,6 +180,11 @@ impl Compiled {
             && self.code.is_same(&other.code)
             && self.counters.are_same(&other.counters)
             && shared_sets::are_same(&self.code, &other.code)
+    }
+
+    /// What the program's records are about; none if it tells nothing.
+    pub fn sites(&self) -> &[Arc<Site>] {
+        &self.sites
     }
 
     /// Loads the program. What it counts is added to the rules' counters by [`Counters::collect`].
@@ -212,16 +226,19 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
         look_up: None,
         named: live_sets::Named::of(job.image),
         live_uses: Vec::new(),
+        record: None,
+        step: None,
+        sites: Vec::new(),
     };
     compiler.prologue();
     compiler.ends();
     compiler.chains()?;
-    let Compiler { asm, live_uses: live, .. } = compiler;
+    let Compiler { asm, live_uses: live, sites, .. } = compiler;
     let code = asm.finish()?;
     if code.used_maps().len() > MOST_MAPS {
         return Err(NotOffloadable::all(format!("the rules need more than {MOST_MAPS} BPF maps")));
     }
-    Ok(Compiled { code, kind: job.place.kind(), counters, live })
+    Ok(Compiled { code, kind: job.place.kind(), counters, live, sites })
 }
 
 /// A program in the making.
@@ -248,6 +265,11 @@ struct Compiler<'a> {
     named: live_sets::Named,
     /// Sets in maps that stay when elements change.
     live_uses: Vec<live_sets::Use>,
+    /// The function that tells of a packet, if something needs it.
+    record: Option<Label>,
+    /// The function that tells of a step, if something needs it.
+    step: Option<Label>,
+    sites: Vec<Arc<Site>>,
 }
 
 impl Compiler<'_> {

@@ -16,7 +16,7 @@ use super::counters::{Counters, MOST};
 use super::frame::{Base, Field, Slot, Slots};
 use super::live_sets::{self, Named};
 use super::meta::{self, Source};
-use super::{Entry, Job, NotOffloadable, Place, StateRef, stateful};
+use super::{Entry, Job, NotOffloadable, Place, StateRef, log, stateful, trace};
 use super::{ct, dynset};
 use penstock_bpf::ProgramKind;
 
@@ -38,6 +38,8 @@ pub(super) struct Plan {
     /// Bit of [`PRESENT`](super::frame::PRESENT) that says whether the connection has been looked
     /// up, at a device if it is asked for.
     pub(super) looked_up: Option<u8>,
+    /// Packets may be traced.
+    pub(super) traces: bool,
     counters: Counters,
 }
 
@@ -52,7 +54,9 @@ impl Plan {
             depths: HashMap::new(),
             length: false,
             time: false,
+            traces: false,
         };
+        survey.events();
         let all = |reason: &str| NotOffloadable::all(reason);
         if let Some(device) = job.place.device().filter(|d| !ETHERNET.contains(&d.interface.arphrd))
         {
@@ -81,10 +85,11 @@ impl Plan {
         let length = survey.length
             || !survey.states.is_empty()
             || survey.slots.find(Field::Length).is_some();
-        let Survey { states, mut slots, time, .. } = survey;
+        let Survey { states, mut slots, time, traces, .. } = survey;
         let looks_up = !at_hook && !slots.connection().is_empty();
         let looked_up = looks_up.then(|| slots.take_bit()).transpose().map_err(all)?;
-        Ok(Plan { counters: Counters::new(states), slots, transport, length, time, looked_up })
+        let counters = Counters::new(states);
+        Ok(Plan { counters, slots, transport, length, time, looked_up, traces })
     }
 
     /// Whether something is asked for that is in a network header or after it.
@@ -120,9 +125,22 @@ struct Survey<'a> {
     length: bool,
     /// The time is asked for.
     time: bool,
+    /// Packets may be traced.
+    traces: bool,
 }
 
 impl Survey<'_> {
+    /// Finds out whether there are steps to tell of, which have a place of their own.
+    fn events(&mut self) {
+        let Job { image, place, shared, .. } = *self.job;
+        let quota = |op: &Op| stateful::told_quota(op).is_some();
+        // Nothing is traced before packets have a `struct sk_buff`.
+        self.traces = shared.is_some() && place.kind() != ProgramKind::Xdp && trace::traces(image);
+        if self.traces || shared.is_some() && image.ops.iter().any(quota) {
+            self.slots.keep_event();
+        }
+    }
+
     /// Checks a chain and all that it calls; returns the call depth.
     fn chain(&mut self, chain: ChainIndex, inet: bool) -> Result<usize, NotOffloadable> {
         match self.depths.get(&(chain, inet)) {
@@ -191,7 +209,13 @@ impl Survey<'_> {
 
     /// Notes what the code of an operation needs. The error is why there is none.
     fn op(&mut self, op: &Op, info: &Info, inet: bool) -> Result<(), String> {
+        if matches!(op, Op::Log(_)) && self.job.shared.is_some() {
+            return log::check(self.job.place);
+        }
         if let Op::MetaSet { key, .. } = op {
+            if *key == MetaKey::NfTrace && self.traces {
+                return log::check(self.job.place);
+            }
             return match meta::settable(self.job.place, *key) {
                 Some(_) => Ok(()),
                 None => Err(self.job.place.no_code(format_args!("meta {key} set"))),

@@ -50,6 +50,7 @@ impl Compiler<'_> {
         }
         self.make_unknown();
         self.time();
+        self.trace_begin();
         if self.plan.counters_ref().map().is_some() {
             self.asm.mov(R1, 0);
             self.cells_of(R1);

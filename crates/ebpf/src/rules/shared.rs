@@ -24,6 +24,7 @@ use penstock_program::state::dynamic::DynamicSet;
 
 use super::clocks::Clocks;
 use super::live_sets::LiveSets;
+use super::records::Records;
 use super::shared_sets::{FULL, SharedSets};
 use super::{Compiled, StateRef};
 
@@ -56,6 +57,7 @@ pub struct SharedStates {
     given_time: bool,
     pub(super) sets: SharedSets,
     pub(super) live: LiveSets,
+    records: Arc<Records>,
 }
 
 fn key(state: &StateRef) -> usize {
@@ -70,7 +72,8 @@ impl SharedStates {
     pub fn new() -> io::Result<Self> {
         let words = SharedWords::new("rule_states", MOST + 1)?;
         let (places, sets, live) = Default::default();
-        Ok(SharedStates { words, places, given_time: false, sets, live })
+        let records = Arc::new(Records::new()?);
+        Ok(SharedStates { words, places, given_time: false, sets, live, records })
     }
 
     /// None yet, of programs that take the time from [`SharedStates::set_time`] instead of the
@@ -100,6 +103,11 @@ impl SharedStates {
     /// The map with the time, and where, if it is given.
     pub(super) fn given_time(&self) -> Option<(&Arc<Map>, u32)> {
         self.given_time.then(|| (self.words.map(), MOST * size_of::<u64>() as u32))
+    }
+
+    /// What programs tell this process.
+    pub fn records(&self) -> &Arc<Records> {
+        &self.records
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
@@ -174,6 +182,7 @@ impl SharedStates {
     /// Frees the words of states, and maps of sets, that nobody has any more.
     pub fn release(&self) {
         let unused = self.sets.release();
+        self.records.sites.release();
         let places = &mut *self.places();
         let Places { known, free, .. } = places;
         free.extend(unused);

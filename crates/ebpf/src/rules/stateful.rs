@@ -10,6 +10,7 @@ use super::chain::Rule;
 use super::frame::*;
 use super::lower::refused;
 use super::shared_sets::FULL;
+use super::sites::Event;
 use super::{Compiler, StateRef};
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
@@ -38,6 +39,17 @@ pub(super) fn state_of(op: &Op) -> Option<&StateRef> {
             _ => None,
         },
         Op::NumgenInc { state, .. } => Some(state),
+        _ => None,
+    }
+}
+
+/// The quota of a statement that is told of when it is used up.
+pub(super) fn told_quota(op: &Op) -> Option<&StateRef> {
+    match op {
+        Op::Stateful(stateful) => match &**stateful {
+            Stateful::NamedQuota { state, .. } => Some(state),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -95,7 +107,11 @@ impl Compiler<'_> {
         match &**stateful {
             Stateful::Quota { bytes, over, .. } | Stateful::NamedQuota { bytes, over, .. } => {
                 self.asm.map_value(R1, &map, at);
-                self.consume(*bytes, *over, rule.next);
+                self.consume(*bytes);
+                if let Some(quota) = told_quota(op) {
+                    self.tell_used_up(*bytes, quota, rule)?;
+                }
+                self.compare_consumed(*over, rule.next);
             }
             Stateful::Limit { bucket, .. } => {
                 self.asm.map_value(R1, &map, at);
@@ -111,12 +127,32 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Adds the packet to the quota in the word at R1; goes to `breaks` where it does not match.
-    pub(super) fn consume(&mut self, bytes: u64, over: bool, breaks: Label) {
+    /// Adds the packet to the quota in the word at R1: R2 = bytes so far, R3 = those it has.
+    pub(super) fn consume(&mut self, bytes: u64) {
         self.asm.mov(R2, LENGTH);
         self.asm.atomic_fetch_add(R1, 0, R2);
         self.asm.alu(Alu::Add, R2, LENGTH);
         self.asm.mov64(R3, bytes);
+    }
+
+    /// Tells of a quota that this packet has used up.
+    fn tell_used_up(&mut self, bytes: u64, quota: &StateRef, rule: &Rule) -> Result<(), String> {
+        let end = self.asm.label();
+        self.asm.jump_if(Cond::Le, R2, R3, end);
+        self.asm.mov(R1, R2);
+        self.asm.alu(Alu::Sub, R1, LENGTH);
+        self.asm.jump_if(Cond::Gt, R1, R3, end);
+        self.asm.store(Width::D, R10, SCRATCH, R2);
+        self.asm.mov(R3, 0);
+        self.step(Event::UsedUp(quota.into()), rule.block, Some(rule.index))?;
+        self.asm.load(Width::D, R2, R10, SCRATCH);
+        self.asm.mov64(R3, bytes);
+        self.asm.bind(end);
+        Ok(())
+    }
+
+    /// Goes to `breaks` where a quota does not match, after [`Compiler::consume`].
+    pub(super) fn compare_consumed(&mut self, over: bool, breaks: Label) {
         // Beyond the quota, `over` matches.
         let cond = if over { Cond::Le } else { Cond::Gt };
         self.asm.jump_if(cond, R2, R3, breaks);

@@ -21,7 +21,7 @@ pub const LOG_UID: u32 = 0x08;
 pub const LOG_MACDECODE: u32 = 0x20;
 
 /// What is absent is `None`; `level` and `group` exclude each other.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub struct Log {
     /// `NFTA_LOG_PREFIX`: at most 127 bytes.
     pub prefix: Option<Arc<str>>,

@@ -58,7 +58,7 @@ impl QuotaState {
 
     /// Whether exhaustion of the quota must be reported: the first time since a reset.
     #[inline]
-    pub(crate) fn tell_once(&self) -> bool {
+    pub fn tell_once(&self) -> bool {
         !self.told.load(Relaxed) && !self.told.swap(true, Relaxed)
     }
 
