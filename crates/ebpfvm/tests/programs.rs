@@ -43,6 +43,19 @@ fn enumerators_are_those_of_the_object_and_helpers_those_that_there_are() {
     assert_eq!(machine.run(program, &mut context, &mut Still), Ok(1 | 4 | 7 << 4));
 }
 
+#[test]
+fn configuration_that_is_not_known_is_refused_by_its_name() {
+    let Some(bytes) = compile("unconfigured") else { return };
+    let object = Object::parse(&bytes).unwrap();
+    let mut machine = Machine::default();
+    let which = object.find(Some("asks")).unwrap();
+    let refused = object.load(&mut machine, &[which]).unwrap_err().to_string();
+    assert!(refused.contains("`CONFIG_NO_SUCH_NUMBER`"), "{refused}");
+    let (program, _) = load(&mut machine, &object, "version");
+    let mut context = Context::Xdp(Xdp::default());
+    assert_eq!(machine.run(program, &mut context, &mut Still), Ok(6));
+}
+
 fn padded(text: &str) -> [u8; 16] {
     let mut name = [0; 16];
     name[..text.len()].copy_from_slice(text.as_bytes());

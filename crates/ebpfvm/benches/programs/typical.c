@@ -69,6 +69,13 @@ static inline struct iphdr *header(void *data, void *end, struct flow *flow)
 	return ip;
 }
 
+/* Nothing: what it costs to run a program at all. */
+SEC("xdp")
+int pass(struct xdp_md *context)
+{
+	return XDP_PASS;
+}
+
 /* Counts packets and bytes by protocol, after up to two tags, of both families. */
 SEC("xdp")
 int counters(struct xdp_md *context)

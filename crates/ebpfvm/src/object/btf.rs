@@ -24,6 +24,7 @@ pub(super) enum Kind {
     Int {
         size: u32,
         signed: bool,
+        boolean: bool,
     },
     Pointer(Id),
     Array {
@@ -109,7 +110,8 @@ impl Btf {
         let kind = match info >> 24 & 0x1f {
             1 => {
                 let encoding = words.next()?;
-                Kind::Int { size: last, signed: encoding >> 24 & 1 != 0 }
+                let (signed, boolean) = (encoding >> 24 & 1 != 0, encoding >> 24 & 4 != 0);
+                Kind::Int { size: last, signed, boolean }
             }
             2 => Kind::Pointer(last),
             3 => {

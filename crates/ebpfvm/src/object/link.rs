@@ -12,6 +12,7 @@ use object::{
 };
 
 use super::btf::Btf;
+use super::kconfig::Places;
 use super::maps::Wanted;
 use super::relocate::{self, Relocation, Sections};
 use super::{Elf, ObjectError};
@@ -36,10 +37,18 @@ struct Code {
     fields: BTreeMap<usize, Relocation>,
 }
 
+/// Variables that the kernel's configuration gives values: the number of their map, and where they
+/// are.
+pub(super) struct Kernel {
+    pub(super) map: usize,
+    pub(super) places: Places,
+}
+
 pub(super) struct Linker<'a> {
     elf: &'a Elf<'a>,
     btf: &'a Btf,
     maps: &'a [Wanted],
+    kernel: Option<Kernel>,
     /// By the number of the section.
     code: BTreeMap<usize, Code>,
     /// In their order.
@@ -68,11 +77,13 @@ impl<'a> Linker<'a> {
         btf: &'a Btf,
         fields: &Sections,
         maps: &'a [Wanted],
+        kernel: Option<Kernel>,
     ) -> Result<Linker<'a>, ObjectError> {
         let mut linker = Linker {
             elf,
             btf,
             maps,
+            kernel,
             code: BTreeMap::new(),
             functions: Vec::new(),
             left: Cell::new(LONGEST),
@@ -253,13 +264,20 @@ impl<'a> Linker<'a> {
         Ok(None)
     }
 
-    /// What the kernel has: functions.
+    /// What the kernel has: functions, and values of its configuration.
     fn external(
         &self,
         name: &str,
         weak: bool,
         [insn, second]: [&mut Insn; 2],
     ) -> Result<(), ObjectError> {
+        let place = self.kernel.as_ref().and_then(|of| Some((of.map, of.places.get(name)?)));
+        if let (LOAD_IMM64, Some((map, place))) = (insn.code, place) {
+            let at = place.clone().map_err(ObjectError::Unsupported)?;
+            second.imm = (at as i32).wrapping_add(insn.imm);
+            (insn.src, insn.imm) = (pseudo::MAP_VALUE, map as i32);
+            return Ok(());
+        }
         let found = Helper::kfunc(name).map(Helper::number);
         match (insn.code, found) {
             (CALL, Some(number)) => {

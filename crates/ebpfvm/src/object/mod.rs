@@ -4,6 +4,7 @@
 //! relocations between them. Sections are named as libbpf(7) names them.
 
 mod btf;
+mod kconfig;
 mod link;
 mod maps;
 mod relocate;
@@ -126,8 +127,12 @@ impl Object {
         let btf = if types.is_empty() { Btf::default() } else { Btf::read(types)? };
         let extended = data(".BTF.ext")?;
         let fields = if extended.is_empty() { Vec::new() } else { relocate::read(extended, &btf)? };
-        let wanted = maps::read(&elf, &btf)?;
-        let linker = link::Linker::new(&elf, &btf, &fields, &wanted)?;
+        let mut wanted = maps::read(&elf, &btf)?;
+        let kernel = kconfig::read(&elf, &btf).map(|(map, places)| {
+            wanted.push(map);
+            link::Kernel { map: wanted.len() - 1, places }
+        });
+        let linker = link::Linker::new(&elf, &btf, &fields, &wanted, kernel)?;
         let programs: Vec<ObjectProgram> = linker
             .entries()
             .map(|(name, section, function)| ObjectProgram {

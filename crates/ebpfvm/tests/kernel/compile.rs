@@ -18,6 +18,7 @@ pub const OBJECTS: &[&str] = &[
     "devices",
     "echo",
     "fields",
+    "kconfig",
     "nat",
     "nested",
     "numbers",

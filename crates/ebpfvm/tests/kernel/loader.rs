@@ -85,7 +85,8 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
 /// The elements of a map, and records of rings, as the loader prints them.
 pub fn elements(map: &mut Map) -> Vec<String> {
     let name = map.spec().name.clone();
-    if map.spec().kind == MapKind::Programs {
+    // Where variables of the configuration are is the loader's to say.
+    if map.spec().kind == MapKind::Programs || name == ".kconfig" {
         return Vec::new();
     }
     let line = |(k, v): (Vec<u8>, &[u8])| format!("{name} {} {}", hexadecimal(&k), hexadecimal(v));
