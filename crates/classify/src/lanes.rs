@@ -36,8 +36,7 @@ impl Row {
         self.0.as_chunks().0.get(i).map_or(0, |bytes| i32::from_ne_bytes(*bytes))
     }
 
-    #[cfg(any(test, not(target_arch = "x86_64")))]
-    fn half(&self, i: usize) -> u16 {
+    pub fn half(&self, i: usize) -> u16 {
         self.0.as_chunks().0.get(i).map_or(0, |bytes| u16::from_ne_bytes(*bytes))
     }
 }

@@ -40,11 +40,13 @@ mod build;
 mod classifier;
 mod dimension;
 mod lanes;
+mod layout;
 mod points;
 mod ranks;
 
 pub use build::{Builder, Interval};
 pub use classifier::{Classifier, Location, MAX_DIMENSIONS, Size};
+pub use layout::{Coordinate, Layout, LayoutBox, LayoutCell, LayoutTree};
 pub use ranks::{Key, Ranks, Root};
 
 /// Has the cache line of an element loaded, if there is one.

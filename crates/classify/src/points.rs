@@ -84,6 +84,13 @@ impl<K: Point> Points<K> {
         crate::prefetch(&self.cells, self.home(key));
     }
 
+    /// The keys, in the order of their ranks.
+    pub fn keys(&self) -> Vec<K> {
+        let mut cells: Vec<_> = self.cells.iter().filter(|cell| cell.1 != 0).collect();
+        cells.sort_unstable_by_key(|cell| cell.1);
+        cells.into_iter().map(|cell| cell.0).collect()
+    }
+
     pub fn bytes(&self) -> usize {
         self.cells.len() * size_of::<(K, u32)>()
     }
