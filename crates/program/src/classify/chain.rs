@@ -77,6 +77,11 @@ impl ChainLookup {
         self.built.get().is_some()
     }
 
+    /// The lookup, if it was built and is worth while.
+    pub fn lookup(&self) -> Option<&Arc<Lookup>> {
+        self.built.get()?.as_ref()
+    }
+
     /// What finds rules now.
     #[inline]
     pub fn finder(&self) -> Option<Finder<'_>> {

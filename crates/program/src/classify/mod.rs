@@ -32,9 +32,10 @@ use crate::op::Op;
 use crate::operand::MetaKey;
 use crate::{Env, Family};
 use fields::Fields;
-use recognise::{Conditions, Metadata, Source, Span, Version, conditions};
+use recognise::{Conditions, conditions};
 
 pub use chain::{ChainLookup, Finder};
+pub use recognise::{Metadata, Source, Span, Version};
 
 /// Chains with fewer rules that ask something of packets have no [`Lookup`].
 pub const WORTHWHILE: usize = 8;
@@ -111,6 +112,27 @@ impl Lookup {
     /// Rules before this one are all run, one after the other.
     pub fn start(&self) -> u32 {
         self.start
+    }
+
+    /// What finds rules, by their numbers in the chain: a box for each alternative of a rule.
+    pub fn classifier(&self) -> &Classifier {
+        &self.classifier
+    }
+
+    /// What its dimensions are.
+    pub fn fields(&self) -> &[Span] {
+        &self.fields
+    }
+
+    /// Rules that the classifier does not know and that are always run, ascending.
+    pub fn always(&self) -> &[u32] {
+        &self.always
+    }
+
+    /// So many first operations of a rule only ask what its boxes say: the packet has the bytes
+    /// that they load, and lies in one of them.
+    pub fn skip(&self, rule: u32) -> u32 {
+        self.skips.get(rule as usize).copied().unwrap_or(0).into()
     }
 
     /// How large it is.

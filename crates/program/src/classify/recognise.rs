@@ -16,15 +16,18 @@ use crate::operand::{CmpOp, CtKey, MetaKey};
 
 /// IP versions that a rule has asked for before it loads from the network header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Version {
+pub enum Version {
+    /// None: that of the packet.
     Any,
+    /// IPv4.
     Four,
+    /// IPv6.
     Six,
 }
 
 /// Where bytes come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Source {
+pub enum Source {
     /// The network header.
     Network(Version),
     /// The transport header.
@@ -38,9 +41,12 @@ pub(super) enum Source {
 /// Metadata of a packet. Numbers in host order are taken in network order, so that they order like
 /// their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Metadata {
+pub enum Metadata {
+    /// A key of `meta`.
     Meta(MetaKey),
+    /// `ct state`.
     CtState,
+    /// `ct mark`.
     CtMark,
 }
 
@@ -65,10 +71,12 @@ impl Metadata {
 
 /// Bytes of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub struct Span {
+    /// Where they are.
     pub source: Source,
     /// The first.
     pub at: u16,
+    /// How many.
     pub len: u8,
 }
 
