@@ -183,6 +183,8 @@ const JA: u8 = 0x00;
 const CALL: u8 = 0x80;
 const EXIT: u8 = 0x90;
 const CALL_CODE: u8 = JMP | CALL;
+/// `BPF_JCOND`, of the kind `BPF_MAY_GOTO`.
+const MAY_GOTO: u8 = 0xe0;
 const TO_BE: u8 = ALU32 | 0xd0 | 0x08;
 
 /// Instructions from which on a jump is a long one: the kernel puts several in the place of some,
@@ -424,6 +426,14 @@ impl Asm {
     pub fn jump_if32(&mut self, cond: Cond, a: Reg, b: impl Into<Operand>, to: Label) {
         self.jumps.push((self.len(), to));
         self.operate(JMP32, cond as u8, a, b.into(), 0);
+    }
+
+    /// Goes on, or to a label after very many times, some million or a quarter of a second: so the
+    /// kernel knows that a loop with this in it ends (Linux 6.9). The label is at most 32767
+    /// instructions away.
+    pub fn may_goto(&mut self, to: Label) {
+        self.jumps.push((self.len(), to));
+        self.push(JMP | MAY_GOTO, Reg::R0, 0, 0, 0);
     }
 
     /// Calls a function of the kernel.

@@ -278,8 +278,18 @@ pub(crate) fn prog_load(parts: ProgParts<'_>, log: &mut [u8]) -> io::Result<Owne
         0 => attr,
         len => attr.u32(24, 1).u32(28, len as u32).slice_mut(32, log),
     };
-    attr.open(Command::ProgLoad)
+    // The verifier gives up when a signal arrives.
+    let mut tries = 0;
+    loop {
+        match Attr(attr.0).open(Command::ProgLoad) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && tries < LOAD_TRIES => tries += 1,
+            result => return result,
+        }
+    }
 }
+
+/// So often is it tried again to load a program.
+const LOAD_TRIES: u32 = 5;
 
 /// How a program is run by hand.
 #[derive(Default)]
