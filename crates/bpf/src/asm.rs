@@ -217,8 +217,17 @@ pub struct Code {
     pub(crate) insns: Vec<Insn>,
     /// Which instruction uses which map.
     pub(crate) maps: Vec<(usize, Arc<Map>)>,
-    /// Where functions begin, in order.
-    pub(crate) functions: Vec<usize>,
+    /// Functions, in order.
+    pub(crate) functions: Vec<Function>,
+}
+
+/// A function of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Function {
+    /// Where it begins.
+    pub(crate) at: usize,
+    /// Bytes that it is given, if it is looked at by itself ([`Asm::call_global`]).
+    pub(crate) memory: Option<u32>,
 }
 
 impl Code {
@@ -280,6 +289,7 @@ pub struct Asm {
     code: Code,
     labels: Vec<Option<usize>>,
     jumps: Vec<(usize, Label)>,
+    globals: Vec<(Label, u32)>,
 }
 
 impl Asm {
@@ -452,6 +462,14 @@ impl Asm {
         self.push(JMP | CALL, Reg::R0, OWN, 0, 0);
     }
 
+    /// Calls a function as [`Asm::call_function`] does, which the kernel's verifier looks at once,
+    /// and not at each call. It gets the context of the program in R1, and in R2 so many bytes of
+    /// memory, or 0 as far as the verifier knows.
+    pub fn call_global(&mut self, function: Label, memory: u32) {
+        self.globals.push((function, memory));
+        self.call_function(function);
+    }
+
     /// Returns R0.
     pub fn exit(&mut self) {
         self.push(JMP | EXIT, Reg::R0, 0, 0, 0);
@@ -469,8 +487,15 @@ impl Asm {
     /// # Errors
     /// A jump cannot be written.
     pub fn finish(self) -> Result<Code, AsmError> {
-        let Asm { code: Code { insns, maps, .. }, labels, jumps } = self;
+        let Asm { code: Code { insns, maps, .. }, labels, jumps, globals } = self;
         let mut targets = vec![None; insns.len()];
+        let mut memory = vec![None; insns.len()];
+        for (label, bytes) in globals {
+            let place = labels.get(label.0 as usize).copied().flatten();
+            if let Some(place) = place.and_then(|at| memory.get_mut(at)) {
+                *place = Some(bytes);
+            }
+        }
         for (at, label) in jumps {
             let target =
                 labels.get(label.0 as usize).copied().flatten().ok_or(AsmError::Unbound)?;
@@ -484,12 +509,13 @@ impl Asm {
         for (at, mut insn) in insns.into_iter().enumerate() {
             let Some(here) = place(at) else { continue };
             if let Some(target) = targets.get(at).copied().flatten() {
+                let memory = memory.get(target).copied().flatten();
                 let target = place(target).ok_or(AsmError::Unbound)?;
                 let distance = target as i64 - here as i64 - 1;
                 match (insn.code, i16::try_from(distance).ok()) {
                     (IMM64, _) | (CALL_CODE, _) => {
                         insn.imm = distance as i32;
-                        code.functions.push(target);
+                        code.functions.push(Function { at: target, memory });
                     }
                     // A long jump has its distance in the constant (Linux 6.6).
                     (code, near)

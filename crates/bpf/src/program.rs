@@ -345,6 +345,15 @@ impl AsFd for Program {
     }
 }
 
+/// The structure that a program's context is, for the kernel's type information.
+fn context(kind: u32) -> &'static str {
+    match kind {
+        6 => "xdp_md",
+        32 => "bpf_nf_ctx",
+        _ => "__sk_buff",
+    }
+}
+
 /// Loads code as a program of a kind, for an attach type; its maps are made if they are not there
 /// yet.
 fn load(
@@ -362,7 +371,10 @@ fn load(
     }
     let maps = code.used_maps();
     let info = btf::functions(&code.functions);
-    let btf = if code.functions.is_empty() { None } else { Some(sys::btf_load(&btf::blob())?) };
+    let btf = match code.functions.is_empty() {
+        true => None,
+        false => Some(sys::btf_load(&btf::blob(&code.functions, context(kind)))?),
+    };
     let functions = btf.as_ref().map(|btf| (btf.as_fd(), &*info));
     // At netfilter hooks even the context is of structures that the kernel keeps for such programs.
     let licence = code.licence((kind, attach) == ProgramKind::Netfilter.numbers());

@@ -441,3 +441,29 @@ fn what_came_over_loopback_has_its_connection_at_tcx() {
     assert_eq!(wanted, found, "{rules}");
     assert!(found.iter().filter(|counts| !counts.starts_with("0 ")).count() > 8, "{own}");
 }
+
+#[test]
+fn many_rules_may_ask_for_the_connection() {
+    if !namespaces::can(&["ip"]) {
+        return;
+    }
+    let rules: String = (0..2000)
+        .map(|n| {
+            let state = ["new", "established,related", "invalid"][n % 3];
+            format!("udp dport {} ct state {state} ct mark {} counter accept\n", 1000 + n, n % 7)
+        })
+        .collect();
+    let lab = Lab::new("many");
+    let mut ruleset = at_ingress(&rules);
+    let shared = SharedStates::new().unwrap();
+    for at in [PLACES[0], PLACES[2]] {
+        let (links, mut counters) = lab.attach(&ruleset, at, &shared, &[("r0", 0xf0)]);
+        lab.send(0, &framed(0, false, &over_ip(false, 0, 1, Udp::new(7, 2365) / payload([7; 4]))));
+        drop(links);
+        counters.iter_mut().for_each(|counts| counts.collect().unwrap());
+        let listing = session(&mut ruleset, "list ruleset");
+        let counted: Vec<_> = listing.lines().filter(|l| !l.contains("packets 0 ")).collect();
+        let line = counted.iter().find(|line| line.contains("packets")).unwrap();
+        assert!(line.contains("udp dport 2365 ct state new"), "{line}");
+    }
+}

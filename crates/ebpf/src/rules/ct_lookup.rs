@@ -9,8 +9,8 @@
 //!             \-> none: untracked, or malformed
 //! ```
 //!
-//! Rules call it when the first of them asks for the connection. It has a frame of 32 bytes; headers
-//! are read into the caller's.
+//! Rules call it when the first of them asks for the connection. The verifier looks at it once,
+//! however many rules do. It has a frame of 32 bytes; headers are read into the caller's.
 
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg, Reg::*, Width};
 use penstock_conntrack::{TcpTable, status};
@@ -89,6 +89,7 @@ impl Compiler<'_> {
         }
         rule.granted |= 1 << bit;
         let function = *self.look_up.get_or_insert_with(|| self.asm.label());
+        let memory = u32::from(self.plan.slots.lowest().unsigned_abs());
         let done = self.asm.label();
         self.asm.mov(R1, PRESENT);
         self.asm.alu(Alu::Rsh, R1, i32::from(bit));
@@ -96,7 +97,8 @@ impl Compiler<'_> {
         self.asm.jump_if(Cond::Ne, R1, 0, done);
         self.asm.mov(R1, CONTEXT);
         self.asm.mov(R2, R10);
-        self.asm.call_function(function);
+        self.asm.alu(Alu::Add, R2, i32::from(self.plan.slots.lowest()));
+        self.asm.call_global(function, memory);
         self.asm.alu(Alu::Or, PRESENT, R0);
         self.asm.bind(done);
     }
@@ -115,8 +117,13 @@ impl Compiler<'_> {
             end: self.asm.label(),
         };
         self.asm.bind(function);
+        let frame = self.asm.label();
+        self.asm.jump_if(Cond::Ne, R2, 0, frame);
+        self.asm.exit_with(0);
+        self.asm.bind(frame);
         self.asm.mov(OWN_CONTEXT, R1);
         self.asm.mov(FRAME, R2);
+        self.asm.alu(Alu::Sub, FRAME, i32::from(self.plan.slots.lowest()));
         if matches!(self.job.place, Place::TcxIngress(_)) {
             self.known_connection(kernel, conn, &ways);
         }
@@ -137,15 +144,7 @@ impl Compiler<'_> {
         let asm = &mut self.asm;
         asm.mov(WHAT, 0);
         asm.bind(ways.end);
-        // The verifier forgets which they are, and follows one state into the rules.
-        let (low, high) = (OPTIONS + 4, OPTIONS + 12);
-        asm.store(Width::W, R10, low, WHAT);
-        asm.alu(Alu::Rsh, WHAT, 32);
-        asm.store(Width::W, R10, high, WHAT);
-        asm.load(Width::W, R0, R10, high);
-        asm.load(Width::W, R1, R10, low);
-        asm.alu(Alu::Lsh, R0, 32);
-        asm.alu(Alu::Or, R0, R1);
+        asm.mov(R0, WHAT);
         asm.mov64(R1, 1 << bit);
         asm.alu(Alu::Or, R0, R1);
         asm.exit();
