@@ -81,6 +81,7 @@ fn frame(name: &str) -> Vec<u8> {
         "udp9-fragment" => ethernet() / v4().fragment(2, true) / udp(9),
         "udp9-long" => ethernet() / v4() / Udp::new(5000, 9) / payload([0; 900]),
         "syn80" => ethernet() / v4() / tcp(80).syn(),
+        "syn80-mss" => ethernet() / v4() / tcp(80).syn().nop().mss(400).sack_permitted(),
         "ack80" => ethernet() / v4() / tcp(80).ack(1),
         "udp9-v6" => ethernet() / v6() / udp(9),
         "udp9-v6-extensions" => ethernet() / v6() / HopByHop::new() / DestOptions::new() / udp(9),
@@ -103,6 +104,12 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
     ("chain in { ether type 8021ad vlan id 7 drop; }", "udp9-qinq", "udp9 udp9-vlan5", &[]),
     ("chain in { meta protocol arp drop; ether type ip6 drop; }", "arp udp9-v6", "udp9", &[]),
     ("chain in { tcp flags & (syn | ack) == syn counter drop; }", "syn80", "ack80 udp80", &["packets 1 bytes 40"]),
+    (
+        "chain in { tcp option maxseg size < 500 tcp option sack-perm exists counter drop; tcp option timestamp exists drop; tcp option maxseg missing udp dport 80 drop; }",
+        "syn80-mss udp80",
+        "syn80 udp9 arp",
+        &["packets 1 bytes 48"],
+    ),
     ("chain in { meta length > 500 drop; }", "udp9-long", "udp9", &[]),
     ("chain in { ip frag-off & 0x1fff != 0 drop; }", "udp9-fragment", "udp9 arp", &[]),
     ("chain in { ip saddr 198.18.2.0-198.18.3.6 drop; ip daddr 198.19.0.0/16 ip saddr != 198.18.3.7 drop; }", "", "udp9", &[]),
@@ -248,7 +255,7 @@ fn rules_without_xdp_code_give_the_reason() {
         ("chain in { numgen inc mod 2 0 drop; }", "`numgen inc` has no BPF code at XDP"),
         ("chain in { symhash mod 2 0 drop; }", "`symhash` has no BPF code at XDP"),
         (
-            "chain in { tcp option maxseg size > 500 drop; }",
+            "chain in { ip option lsrr exists drop; }",
             "`an option or extension header` has no BPF code at XDP",
         ),
         (

@@ -137,6 +137,7 @@ impl Compiler<'_> {
         self.walk_function();
         self.take_function();
         self.look_up_function();
+        self.options_function();
         self.record_function();
         self.step_function();
         Ok(())

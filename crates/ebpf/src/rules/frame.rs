@@ -8,6 +8,7 @@
 use penstock_program::expr::PayloadBase;
 
 use super::ct_field::CtField;
+use super::tcp_option::TcpOption;
 use penstock_bpf::asm::Reg;
 
 pub(super) const CONTEXT: Reg = Reg::R6;
@@ -84,6 +85,8 @@ pub(super) enum Field {
     Kind(Side),
     /// A field of the connection.
     Ct(CtField),
+    /// Bytes of an option of TCP, or whether it is there.
+    TcpOption(TcpOption),
 }
 
 /// Which of the devices of a packet.
@@ -137,6 +140,7 @@ impl Field {
             Field::Length | Field::Mark | Field::Priority | Field::Index(_) | Field::Group(_) => 4,
             Field::Name(_) | Field::Kind(_) => 16,
             Field::Ct(field) => field.len(),
+            Field::TcpOption(option) => option.width(),
         }
     }
 
@@ -149,6 +153,7 @@ impl Field {
             | Field::Group(_)
             | Field::Kind(_) => true,
             Field::Ct(field) => field != CtField::State,
+            Field::TcpOption(option) => !option.present,
             Field::Protocol
             | Field::PacketType
             | Field::NfProto
@@ -271,7 +276,7 @@ impl Slots {
     pub(super) fn need_transport(&self) -> bool {
         self.iter().any(|slot| match slot.field {
             Field::Bytes { base, .. } => base >= Base::AnyTransport,
-            Field::L4Proto => true,
+            Field::L4Proto | Field::TcpOption(_) => true,
             Field::Protocol
             | Field::PacketType
             | Field::NfProto

@@ -11,6 +11,7 @@ use super::chain::Rule;
 use super::counters::CELL;
 use super::frame::*;
 use super::hash::{Jhash, Scale};
+use super::tcp_option::TcpOption;
 use super::words::{Word, first_bytes};
 use super::{Compiler, StateRef};
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Operand, Reg, Reg::*, Width};
@@ -42,6 +43,10 @@ impl Compiler<'_> {
             }
             Op::Meta { key, dst } => self.meta(*key, *dst, rule)?,
             Op::CtState { dst } | Op::Ct { dst, .. } => self.ct(op, *dst, rule)?,
+            Op::Exthdr { dst, .. } => {
+                let option = TcpOption::of(op).ok_or_else(refused)?;
+                self.field(Field::TcpOption(option), *dst, rule)?;
+            }
             Op::MetaSet { key, src } => self.meta_set(*key, *src, rule)?,
             Op::CmpWord { src, equal, mask, data } => {
                 self.cmp_word(*src, *equal, *mask, *data, rule)

@@ -35,6 +35,7 @@ mod shared_sets;
 mod sites;
 mod skb;
 mod stateful;
+mod tcp_option;
 mod trace;
 mod walk;
 mod words;
@@ -224,6 +225,7 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
         walk: None,
         take: None,
         look_up: None,
+        options: None,
         named: live_sets::Named::of(job.image),
         live_uses: Vec::new(),
         record: None,
@@ -261,6 +263,8 @@ struct Compiler<'a> {
     take: Option<Label>,
     /// The function that looks the connection up, if something needs it.
     look_up: Option<Label>,
+    /// The function that looks at options of TCP, if something needs it.
+    options: Option<Label>,
     /// Which sets clients may change.
     named: live_sets::Named,
     /// Sets in maps that stay when elements change.

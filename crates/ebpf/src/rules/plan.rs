@@ -16,6 +16,7 @@ use super::counters::{Counters, MOST};
 use super::frame::{Base, Field, Slot, Slots};
 use super::live_sets::{self, Named};
 use super::meta::{self, Source};
+use super::tcp_option::{self, TcpOption};
 use super::{Entry, Job, NotOffloadable, Place, StateRef, log, stateful, trace};
 use super::{ct, dynset};
 use penstock_bpf::ProgramKind;
@@ -236,6 +237,10 @@ impl Survey<'_> {
                 self.slots.add(Field::Ct(field))?;
             }
             return Ok(());
+        }
+        if let Some(option) = TcpOption::of(op) {
+            tcp_option::check(&self.slots)?;
+            return Ok(self.slots.add(Field::TcpOption(option))?);
         }
         if let Some(what) = info.not_offloaded {
             return Err(self.job.place.no_code(what));

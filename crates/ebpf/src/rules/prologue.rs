@@ -282,7 +282,7 @@ impl Compiler<'_> {
         }
         for slot in self.plan.slots.iter().collect::<Vec<_>>() {
             match slot.field {
-                Field::Bytes { .. } | Field::L4Proto => continue,
+                Field::Bytes { .. } | Field::L4Proto | Field::TcpOption(_) => continue,
                 Field::Protocol => match self.kernel {
                     Some(kernel) => {
                         self.asm.load(Width::D, R1, CONTEXT, NETFILTER_SKB);
@@ -369,11 +369,13 @@ impl Compiler<'_> {
         self.headers(Base::AnyTransport, |_, _| {});
         self.later_fragments = false;
         let whole =
-            [Base::Transport, Base::Inner].iter().any(|b| !self.plan.slots.of(*b).is_empty());
+            [Base::Transport, Base::Inner].iter().any(|b| !self.plan.slots.of(*b).is_empty())
+                || self.plan.slots.iter().any(|slot| matches!(slot.field, Field::TcpOption(_)));
         if whole {
             self.asm.load(Width::D, R4, R10, FRAGMENT);
             self.asm.jump_if(Cond::Ne, R4, 0, end);
             self.headers(Base::Transport, |_, _| {});
+            self.tcp_options();
             self.inner(end);
         }
         self.asm.bind(end);

@@ -29,6 +29,27 @@ fn tags(rng: &mut Rng, link: Ethernet) -> Frame {
     }
 }
 
+/// Options of TCP, some of them malformed.
+fn options(rng: &mut Rng) -> Vec<u8> {
+    let mut all = Vec::new();
+    while rng.u8(..6) > 0 {
+        let low = rng.u8(..10);
+        match rng.u8(..12) {
+            0..=2 => all.extend([2, 4, 0, low]),
+            3 => all.extend([3, 3, low]),
+            4 => all.extend([4, 2]),
+            5..=6 => all.extend([8, 10, 0, low, 0, 0, 0, 0, 0, low]),
+            7 => all.push(1),
+            8 => all.push(0),
+            9 => all.extend([5, 10, 0, low, 0, 0, 0, 0, 0, low]),
+            10 => all.extend([30, rng.u8(..12), 0, low]),
+            _ => all.extend([rng.u8(..9), rng.u8(..)]),
+        }
+    }
+    all.truncate(40);
+    all
+}
+
 /// A frame of at least 14 bytes.
 pub fn frame(rng: &mut Rng) -> Vec<u8> {
     let ethernet = link(rng);
@@ -52,7 +73,8 @@ pub fn frame(rng: &mut Rng) -> Vec<u8> {
         &*format!("2001:db8::{:x}", rng.u8(1..10)),
         &*format!("2001:db8::{:x}", rng.u8(1..10)),
     );
-    let tcp = || Tcp::new(from, to).mss(1460).nop().sack_permitted();
+    let options = options(rng);
+    let tcp = || Tcp::new(from, to).raw_options(&options);
     let udp = || Udp::new(from, to) / payload(b"some data");
     let front = tags(rng, ethernet);
     let mut bytes = match rng.u8(..20) {

@@ -61,7 +61,8 @@ fn mask(len: u32, rng: &mut Rng) -> Expr {
 fn field(rng: &mut Rng) -> (Expr, Vec<u8>) {
     use PayloadBase::*;
     let low = rng.u8(0..10);
-    match rng.u8(..15) {
+    match rng.u8(..16) {
+        15 => tcp_option(rng, low),
         0..=2 => (payload(Transport, pick(rng, &[0, 2, 2, 2]), 2), vec![0, low]),
         3..=4 => (payload(Network, pick(rng, &[12, 16]), 4), vec![198, 18, 0, low]),
         5 => {
@@ -125,10 +126,25 @@ fn field(rng: &mut Rng) -> (Expr, Vec<u8>) {
     }
 }
 
+/// An option of TCP, or whether it is there.
+fn tcp_option(rng: &mut Rng, low: u8) -> (Expr, Vec<u8>) {
+    let kind = pick(rng, &[0, 1, 2, 2, 3, 4, 5, 8, 8, 30]);
+    let (op, dreg) = (ExthdrOp::TcpOpt, R1);
+    if rng.bool() {
+        let exthdr = Exthdr { op, kind, offset: 0, len: 1, present: true, dreg };
+        return (Expr::Exthdr(exthdr), vec![rng.u8(..2)]);
+    }
+    let (offset, len) =
+        pick(rng, &[(0, 1), (1, 1), (2, 1), (2, 2), (2, 4), (6, 4), (2, 8), (3, 5), (0, 40)]);
+    let exthdr = Exthdr { op, kind, offset, len, present: false, dreg };
+    (Expr::Exthdr(exthdr), vec![0, low, 0, 0, 0, 0, 0, 0])
+}
+
 fn loaded(load: &Expr) -> usize {
     match load {
         Expr::Payload(p) => p.len as usize,
         Expr::Meta(m) => m.key.width() as usize,
+        Expr::Exthdr(e) => e.len as usize,
         _ => unreachable!("only these are made"),
     }
 }
