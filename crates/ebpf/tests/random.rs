@@ -4,183 +4,25 @@
 
 mod made;
 mod rights;
+mod spots;
 
 use fastrand::Rng;
-use made::frames::{MAC, frame};
+use made::frames::frame;
 use made::{BASES, Made, sets};
-use penstock_bpf::netfilter::{self, InetFamily, InetHook, NetfilterHook};
-use penstock_bpf::{Next, tcx, xdp};
-use penstock_ebpf::rules::{Device, Entry, Job, Place, compile};
-use penstock_packet::Packet;
+use penstock_bpf::Next;
+use penstock_bpf::netfilter::{InetFamily, InetHook, NetfilterHook};
+use penstock_ebpf::rules::{Entry, Job, compile_with};
 use penstock_program::Family;
-use penstock_program::Hook;
-use penstock_program::env::{Context, Interface};
-use penstock_program::image::{ChainIndex, Image};
+use penstock_program::State;
+use penstock_program::image::ChainIndex;
 use penstock_program::state::CounterState;
-use penstock_program::{Outcome, State, run};
-use penstock_testkit::program::MockEnv;
-use penstock_wire::ethernet::Mac;
+use spots::{Spot, device, family, interpreted, values};
 use std::sync::Arc;
-
-fn name(text: &str) -> [u8; 16] {
-    let mut out = [0; 16];
-    out[..text.len()].copy_from_slice(text.as_bytes());
-    out
-}
-
-fn device() -> Device {
-    let interface = Interface { name: name("lan"), kind: name("veth"), arphrd: 1, group: 3 };
-    Device { index: 1, mac: MAC, interface }
-}
-
-/// What the dataplane does with a frame at a place; whether it continues.
-fn interpreted(image: &Image, entries: &[Entry], frame: &[u8], spot: Spot) -> bool {
-    let mut packet = Packet::new();
-    let mut outside = MockEnv::at(Family::Netdev, Hook::Ingress);
-    outside.interfaces.insert(1, spot.interface());
-    if !packet.receive_ethernet(frame, spot.mac()) {
-        return true;
-    }
-    packet.meta.iif = 1;
-    if packet.untag().is_err() {
-        return true;
-    }
-    packet.find_transport_checked();
-    match spot {
-        Spot::Xdp | Spot::TcxIngress => {}
-        Spot::TcxEgress => {
-            outside.context.hook = Hook::Egress;
-            (packet.meta.iif, packet.meta.oif) = (0, 1);
-            packet.data_at_link();
-        }
-        Spot::Netfilter(at) => {
-            // A run by hand has the devices of output at all hooks (`verify_and_copy_hook_state()`
-            // looks at the hook before it has copied it), and the packet is on one, as at
-            // postrouting.
-            outside.context = Context { family: family(at.family), hook: Hook::Postrouting };
-            (packet.meta.iif, packet.meta.oif) = (0, 1);
-        }
-    }
-    for entry in entries {
-        let chain = match entry {
-            Entry::Netdev(chain) => {
-                outside.context.family = Family::Netdev;
-                chain
-            }
-            Entry::Ip(chain) => chain,
-            Entry::Inet(chain) => {
-                outside.context.family = match packet.meta.protocol {
-                    0x0800 => Family::Ip,
-                    0x86dd => Family::Ip6,
-                    _ => continue,
-                };
-                if packet.transport().is_none() {
-                    return false;
-                }
-                chain
-            }
-        };
-        match run(image, *chain, &mut packet, &mut outside) {
-            Outcome::Accept => {}
-            Outcome::Policy if image.chain(*chain).unwrap().policy_accept != Some(false) => {}
-            _ => return false,
-        }
-    }
-    true
-}
-
-fn family(family: InetFamily) -> Family {
-    match family {
-        InetFamily::V4 => Family::Ip,
-        InetFamily::V6 => Family::Ip6,
-    }
-}
-
-/// Whether IP lets a packet pass to its hooks.
-fn is_valid(frame: &[u8], family: InetFamily) -> bool {
-    let packet = &frame[14..];
-    let number = |at: usize| usize::from(u16::from_be_bytes([packet[at], packet[at + 1]]));
-    match family {
-        InetFamily::V4 => {
-            if frame[12..14] != [8, 0] || packet.len() < 20 {
-                return false;
-            }
-            let header = usize::from(packet[0] & 15) * 4;
-            packet[0] >> 4 == 4 && header >= 20 && (header..=packet.len()).contains(&number(2))
-        }
-        InetFamily::V6 => {
-            frame[12..14] == [0x86, 0xdd]
-                && packet.len() >= 40
-                && packet[0] >> 4 == 6
-                && number(4) + 40 <= packet.len()
-        }
-    }
-}
-
-/// Where programs run in these tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spot {
-    Xdp,
-    TcxIngress,
-    TcxEgress,
-    Netfilter(NetfilterHook),
-}
-
-impl Spot {
-    /// By hand packets are as if they came by the loopback device.
-    fn mac(self) -> Mac {
-        if self == Spot::Xdp { MAC } else { Mac::ZERO }
-    }
-
-    fn interface(self) -> Interface {
-        match self {
-            Spot::Netfilter(_) => {
-                Interface { name: name("lo"), kind: [0; 16], arphrd: 772, group: 0 }
-            }
-            Spot::Xdp | Spot::TcxIngress | Spot::TcxEgress => device().interface,
-        }
-    }
-
-    /// The verdicts of packets that continue, and of others.
-    fn verdicts(self) -> (i32, i32) {
-        match self {
-            Spot::Xdp => (xdp::PASS, xdp::DROP),
-            Spot::TcxIngress | Spot::TcxEgress => (tcx::NEXT, tcx::DROP),
-            Spot::Netfilter(_) => (netfilter::ACCEPT, netfilter::DROP),
-        }
-    }
-
-    /// Whether the kernel makes a packet of a frame that is the same as the interpreter's.
-    fn suits(self, frame: &[u8]) -> bool {
-        let tagged = matches!(frame.get(12..14), Some([0x81, 0] | [0x88, 0xa8]));
-        match self {
-            Spot::Xdp => true,
-            // A packet has its tag in the metadata, and something after its link header. The
-            // loopback device, by which it comes here, has another broadcast address than others.
-            _ if tagged || frame.len() == 14 || frame.starts_with(&[0xff; 6]) => false,
-            Spot::TcxIngress => true,
-            // The host sends no IP that is malformed.
-            Spot::TcxEgress => match frame[12..14] {
-                [8, 0] => is_valid(frame, InetFamily::V4),
-                [0x86, 0xdd] => is_valid(frame, InetFamily::V6),
-                _ => true,
-            },
-            Spot::Netfilter(hook) => is_valid(frame, hook.family),
-        }
-    }
-}
-
-fn values(states: &[Arc<State>]) -> Vec<(u64, u64)> {
-    let read = |state: &Arc<State>| match &**state {
-        State::Counter(counter) => counter.read(),
-        _ => unreachable!("only counters are made"),
-    };
-    states.iter().map(read).collect()
-}
 
 /// Both run the same image, the kernel first; what it counted is noted and subtracted.
 fn check(rng: &mut Rng, spot: Spot, frames: usize, context: &str) -> bool {
-    let mut made = Made::random(rng);
+    let most = *rng.choice(&[8, 8, 8, 40]).unwrap();
+    let mut made = Made::random(rng, most);
     if spot != Spot::Xdp {
         made.without_tags();
     }
@@ -208,14 +50,11 @@ fn check(rng: &mut Rng, spot: Spot, frames: usize, context: &str) -> bool {
     };
     let entries: Vec<_> = (0..BASES as u32).map(|c| entry(ChainIndex(c), rng)).collect();
     let device = device();
-    let place = match spot {
-        Spot::Xdp => Place::Xdp(&device),
-        Spot::TcxIngress => Place::TcxIngress(&device),
-        Spot::TcxEgress => Place::TcxEgress(&device),
-        Spot::Netfilter(hook) => Place::Netfilter(hook),
-    };
+    let place = spot.place(&device);
     let job = Job { image: &image, entries: &entries, place, next: &Next::Pass, shared: None };
-    let compiled = match compile(job) {
+    let long = *rng.choice(&[1, 3, usize::MAX]).unwrap();
+    let context = &format!("{context}, long from {long} rules");
+    let compiled = match compile_with(job, long) {
         Ok(compiled) => compiled,
         Err(refused) => {
             println!("{context}: {refused}");
@@ -233,11 +72,7 @@ fn check(rng: &mut Rng, spot: Spot, frames: usize, context: &str) -> bool {
         }
         let (pass, drop) = spot.verdicts();
         let before = values(&states);
-        let result = match spot {
-            Spot::Netfilter(hook) => program.run_netfilter(&frame, hook, 1),
-            _ => program.run(&frame, 0, 1),
-        };
-        let ran = match result {
+        let ran = match spot.run(&program, &frame, 1) {
             Ok(ran) => ran,
             // The kernel makes no packets of frames that are too short for their protocol.
             Err(e) if spot != Spot::Xdp && e.kind() == std::io::ErrorKind::InvalidInput => {

@@ -42,6 +42,8 @@ pub(super) struct Rule {
     pub(super) block: Block,
     /// The next rule.
     pub(super) next: Label,
+    /// Where chains return to that the rule calls.
+    pub(super) after: Label,
     pub(super) words: Words,
     /// Bits of fields that the packet has, as was seen before.
     pub(super) granted: u64,
@@ -162,6 +164,9 @@ impl Compiler<'_> {
     }
 
     fn rules(&mut self, block: Block) -> Result<(), NotOffloadable> {
+        if let Some(long) = self.plan.long.get(block.chain, block.inet) {
+            return self.long_chain(&long, block);
+        }
         let image = self.job.image;
         let rules = image.chain(block.chain).map_or(0..0, |c| c.first..c.end);
         let mut rules = rules.map(RuleIndex).peekable();
@@ -171,8 +176,8 @@ impl Compiler<'_> {
             let second = rules.peek().map_or(&[][..], |second| image.ops_at(*second));
             let shared = shared(image.ops_at(first), second);
             let after = self.asm.label();
-            let mut common =
-                Rule { index: first, block, next: after, words: Words::new(), granted: 0 };
+            let words = Words::new();
+            let mut common = Rule { index: first, block, next: after, after, words, granted: 0 };
             if shared > 0 {
                 common.next = self.asm.label();
                 for op in image.ops_at(first).iter().take(shared) {
@@ -206,16 +211,26 @@ impl Compiler<'_> {
     /// A rule, of which the first operations are done.
     fn rule(&mut self, index: RuleIndex, done: usize, common: &Rule) -> Result<(), NotOffloadable> {
         self.check_size()?;
-        let image = self.job.image;
         let next = self.asm.label();
-        let mut rule = Rule { index, next, ..*common };
-        let refuse = |reason| NotOffloadable::rule(image, index, reason);
-        for op in image.ops_at(index).iter().skip(done) {
-            self.op(op, &mut rule).map_err(refuse)?;
-        }
-        self.trace_rule(Verdict::Continue, &rule).map_err(refuse)?;
+        let mut rule = Rule { index, next, after: next, ..*common };
+        self.operations(done, &mut rule)?;
         self.asm.bind(next);
         Ok(())
+    }
+
+    /// The operations of a rule but for the first.
+    pub(super) fn operations(
+        &mut self,
+        done: usize,
+        rule: &mut Rule,
+    ) -> Result<(), NotOffloadable> {
+        let image = self.job.image;
+        let index = rule.index;
+        let refuse = |reason| NotOffloadable::rule(image, index, reason);
+        for op in image.ops_at(index).iter().skip(done) {
+            self.op(op, rule).map_err(refuse)?;
+        }
+        self.trace_rule(Verdict::Continue, rule).map_err(refuse)
     }
 
     /// What follows a verdict; [`LinkedVerdict::Continue`] is the next operation, here.
@@ -240,7 +255,7 @@ impl Compiler<'_> {
             LinkedVerdict::Continue => return Ok(()),
             LinkedVerdict::Break => rule.next,
             LinkedVerdict::Jump(chain) => {
-                self.called(Block { chain: *chain, ret: rule.next, ..rule.block })
+                self.called(Block { chain: *chain, ret: rule.after, ..rule.block })
             }
             LinkedVerdict::Goto(chain) => self.called(Block { chain: *chain, ..rule.block }),
             LinkedVerdict::Return => rule.block.ret,

@@ -65,6 +65,11 @@ impl Counters {
         self.states.len().clamp(1, CELLS)
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.states.len()
+    }
+
     /// Number of a state's counter.
     pub(super) fn index(&self, state: &StateRef) -> Option<usize> {
         self.indexes.get(&address(state)).copied()

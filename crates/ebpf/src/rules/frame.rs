@@ -230,6 +230,22 @@ impl Slots {
         self.used = FIELDS - EVENT;
     }
 
+    /// A bit of [`PRESENT`] that no packet has set.
+    pub(super) fn spare_bit(&self) -> Option<u64> {
+        1_u64.checked_shl(self.bits.into())
+    }
+
+    /// Keeps a place for so many words, each four bytes after a multiple of eight; where the first
+    /// one is, the others are each eight bytes after. `None` if there is no room.
+    pub(super) fn keep_words(&mut self, count: i16) -> Option<i16> {
+        let used = self.used + count * 8;
+        if FIELDS - used < self.end() {
+            return None;
+        }
+        self.used = used;
+        Some(FIELDS - used + 4)
+    }
+
     fn end(&self) -> i16 {
         if self.row { LOWEST_WITH_ROW } else { LOWEST }
     }

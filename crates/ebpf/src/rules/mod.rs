@@ -16,12 +16,14 @@ mod ct;
 mod ct_field;
 mod ct_lookup;
 mod dynset;
+mod find;
 mod frame;
 mod hash;
 mod kernel;
 mod live_lookup;
 mod live_sets;
 mod log;
+mod long;
 mod lower;
 mod meta;
 mod place;
@@ -35,6 +37,7 @@ mod shared_sets;
 mod sites;
 mod skb;
 mod stateful;
+mod tails;
 mod tcp_option;
 mod trace;
 mod walk;
@@ -202,11 +205,19 @@ impl Compiled {
 /// # Errors
 /// The first rule that has no translation, or what is wrong with all of them.
 pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
+    compile_with(job, long::LONG)
+}
+
+/// [`compile`], where chains of at least `long` rules are searched: for tests and measurements.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_with(job: Job<'_>, long: usize) -> Result<Compiled, NotOffloadable> {
     let kernel = match job.place {
         Place::Netfilter(_) => Some(kernel::Kernel::running().map_err(NotOffloadable::all)?),
         Place::Xdp(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => None,
     };
-    let plan = plan::Plan::new(&job)?;
+    let plan = plan::Plan::new(&job, long)?;
     if let (Place::TcxEgress(_), true) = (job.place, plan.headers()) {
         learn_kernel().map_err(NotOffloadable::all)?;
     }

@@ -15,6 +15,7 @@ use penstock_sets::Set;
 use super::counters::{Counters, MOST};
 use super::frame::{Base, Field, Slot, Slots};
 use super::live_sets::{self, Named};
+use super::long::{Have, LongChains};
 use super::meta::{self, Source};
 use super::tcp_option::{self, TcpOption};
 use super::{Entry, Job, NotOffloadable, Place, StateRef, log, stateful, trace};
@@ -41,11 +42,13 @@ pub(super) struct Plan {
     pub(super) looked_up: Option<u8>,
     /// Packets may be traced.
     pub(super) traces: bool,
+    /// Chains that are searched.
+    pub(super) long: LongChains,
     counters: Counters,
 }
 
 impl Plan {
-    pub(super) fn new(job: &Job<'_>) -> Result<Self, NotOffloadable> {
+    pub(super) fn new(job: &Job<'_>, long: usize) -> Result<Self, NotOffloadable> {
         let mut survey = Survey {
             job,
             slots: Slots::default(),
@@ -53,6 +56,8 @@ impl Plan {
             known: HashSet::new(),
             named: Named::of(job.image),
             depths: HashMap::new(),
+            long,
+            levels: HashMap::new(),
             length: false,
             time: false,
             traces: false,
@@ -86,11 +91,14 @@ impl Plan {
         let length = survey.length
             || !survey.states.is_empty()
             || survey.slots.find(Field::Length).is_some();
+        let from = survey.places();
         let Survey { states, mut slots, time, traces, .. } = survey;
         let looks_up = !at_hook && !slots.connection().is_empty();
         let looked_up = looks_up.then(|| slots.take_bit()).transpose().map_err(all)?;
         let counters = Counters::new(states);
-        Ok(Plan { counters, slots, transport, length, time, looked_up, traces })
+        let have = Have { job, slots: &slots, counters: &counters, least: long, traces };
+        let long = LongChains::new(have, from);
+        Ok(Plan { counters, slots, transport, length, time, looked_up, traces, long })
     }
 
     /// Whether something is asked for that is in a network header or after it.
@@ -122,6 +130,10 @@ struct Survey<'a> {
     named: Named,
     /// Calls beneath a chain; `None` while it is being looked at.
     depths: HashMap<(ChainIndex, bool), Option<usize>>,
+    /// Rules from which on a chain is long.
+    long: usize,
+    /// Long chains on the way down from a chain, with it.
+    levels: HashMap<(ChainIndex, bool), i16>,
     /// Bytes are counted in shared states.
     length: bool,
     /// The time is asked for.
@@ -151,7 +163,7 @@ impl Survey<'_> {
         }
         self.depths.insert((chain, inet), None);
         let image: &Image = self.job.image;
-        let mut depth = 0;
+        let (mut depth, mut level) = (0, 0);
         let rules = image.chain(chain).map_or(0..0, |c| c.first..c.end);
         for rule in rules.map(RuleIndex) {
             let refuse = |reason: String| NotOffloadable::rule(image, rule, reason);
@@ -165,6 +177,7 @@ impl Survey<'_> {
                 self.op(op, &info, inet).map_err(refuse)?;
                 for (target, call) in op.targets() {
                     depth = depth.max(self.chain(target, inet)? + usize::from(call));
+                    level = level.max(self.levels.get(&(target, inet)).copied().unwrap_or(0));
                 }
             }
         }
@@ -172,7 +185,26 @@ impl Survey<'_> {
             return Err(NotOffloadable::all("chains call each other too deep"));
         }
         self.depths.insert((chain, inet), Some(depth));
+        self.levels.insert((chain, inet), level + i16::from(self.is_long(chain)));
         Ok(depth)
+    }
+
+    fn is_long(&self, chain: ChainIndex) -> bool {
+        let chain = self.job.image.chain(chain);
+        chain.is_some_and(|c| (c.end - c.first) as usize >= self.long.max(1))
+    }
+
+    /// The long chains, in order, and where in the stack frame each keeps where it is: those that
+    /// call each other have different places. None, if there is no room for that.
+    fn places(&mut self) -> Vec<((ChainIndex, bool), i16)> {
+        let mut all: Vec<_> = self.levels.iter().map(|(chain, level)| (*chain, *level)).collect();
+        all.retain(|((chain, _), _)| self.is_long(*chain));
+        all.sort_unstable();
+        let most = all.iter().map(|(_, level)| *level).max().unwrap_or(0);
+        match self.slots.keep_words(most) {
+            Some(first) => all.into_iter().map(|(c, level)| (c, first + (level - 1) * 8)).collect(),
+            None => Vec::new(),
+        }
     }
 
     fn field(&mut self, base: PayloadBase, len: u8, offset: u16) -> Result<(), String> {

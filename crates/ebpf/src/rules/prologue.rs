@@ -36,8 +36,12 @@ impl Compiler<'_> {
     /// Finds the fields. Packets that the dataplane drops before its chains are passed on.
     pub(super) fn prologue(&mut self) {
         self.asm.mov(CONTEXT, R1);
-        for at in (self.plan.slots.lowest()..FIELDS).step_by(8) {
-            self.asm.store(Width::D, R10, at, 0);
+        if self.plan.long.map().is_some() {
+            self.clear_unknown();
+        } else {
+            for at in (self.plan.slots.lowest()..FIELDS).step_by(8) {
+                self.asm.store(Width::D, R10, at, 0);
+            }
         }
         self.asm.mov(PRESENT, 0);
         self.link();

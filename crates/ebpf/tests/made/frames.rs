@@ -4,10 +4,6 @@
 
 use fastrand::Rng;
 use penstock_testkit::build::*;
-use penstock_wire::ethernet::Mac;
-
-/// Of the device that receives them.
-pub const MAC: Mac = Mac([2, 0, 0, 0, 0, 2]);
 
 fn link(rng: &mut Rng) -> Ethernet {
     let to = [

@@ -250,13 +250,14 @@ fn rule(rng: &mut Rng, chain: usize) -> Vec<Expr> {
 pub struct Made(pub Table);
 
 impl Made {
-    /// Some chains with some rules each.
-    pub fn random(rng: &mut Rng) -> Self {
+    /// Some chains with less than `most` rules each.
+    pub fn random(rng: &mut Rng, most: usize) -> Self {
         let mut table = sets::table();
         // Without counters the length of packets is not asked for.
         let counts = rng.u8(..4) > 0;
         for chain in 0..CHAINS {
-            let mut rules: Vec<Vec<Expr>> = (0..rng.usize(..8)).map(|_| rule(rng, chain)).collect();
+            let mut rules: Vec<Vec<Expr>> =
+                (0..rng.usize(..most)).map(|_| rule(rng, chain)).collect();
             if !counts {
                 rules.iter_mut().for_each(|r| r.retain(|e| !matches!(e, Expr::Counter(_))));
             }
