@@ -310,6 +310,71 @@ fn objects_do_the_same() {
     }
 }
 
+/// Changes bytes of an object here and there: headers, tables, types, instructions.
+fn damage(rng: &mut Rng, bytes: &mut Vec<u8>) {
+    for _ in 0..rng.usize(1..8) {
+        // Of the last instruction only the whole is one.
+        let at = rng.usize(..bytes.len() / 8 * 8);
+        match rng.u8(..8) {
+            0 => bytes[at] ^= 1 << rng.u8(..8),
+            1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][rng.usize(..5)],
+            2 => bytes[at] = rng.u8(..),
+            // An instruction: its operation, registers, offset or constant.
+            3 => bytes[at & !7] = rng.u8(..),
+            4 => bytes[at & !7 | 1] = rng.u8(..11) | rng.u8(..11) << 4,
+            5 => bytes[at & !7 | 2] = rng.u8(..),
+            6 => {
+                let (from, len) = (rng.usize(..bytes.len()), rng.usize(1..17));
+                let part = bytes[from..bytes.len().min(from + len)].to_vec();
+                for (place, byte) in bytes[at..].iter_mut().zip(part) {
+                    *place = byte;
+                }
+            }
+            _ if rng.u8(..16) == 0 => bytes.truncate(at.max(8)),
+            _ => {}
+        }
+    }
+}
+
+/// Objects that were broken: refused, or both engines do the same. One in `PENSTOCK_COMPILED` of
+/// those that load (1) becomes machine code, which takes longer than all else.
+#[test]
+fn hostile_objects_do_the_same() {
+    const OBJECTS: [&[u8]; 3] = [
+        include_bytes!("../../../tests/fuzz/corpus/bpf/object-netfilter"),
+        include_bytes!("../../../tests/fuzz/corpus/bpf/object-tail"),
+        include_bytes!("../../../tests/fuzz/corpus/bpf/object-xdp_parse"),
+    ];
+    const LIMITS: Limits = Limits { steps: 10_000, memory: 1 << 20 };
+    let compiled = setting("PENSTOCK_COMPILED").unwrap_or(1).max(1);
+    let (mut loads, mut faults) = (0_u64, 0_u64);
+    rounds(300, |seed, rng| {
+        // The first byte is the fuzzer's.
+        let mut bytes = OBJECTS[rng.usize(..3)][1..].to_vec();
+        damage(rng, &mut bytes);
+        let Ok(object) = Object::parse(&bytes) else { return };
+        for (which, program) in object.programs.iter().enumerate() {
+            let Some(kind) = program.kind else { continue };
+            let [mut first, mut second] = [Machine::new(LIMITS), Machine::new(LIMITS)];
+            let Ok(loaded) = object.load(&mut first, &[which]) else { continue };
+            let Some(number) = loaded.programs[which] else { continue };
+            loads += 1;
+            let mut frame = vec![rng.u8(..); rng.usize(15..120)];
+            frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+            if loads.is_multiple_of(compiled) {
+                object.load(&mut second, &[which]).unwrap();
+                let what = || format!("seed {seed} {}", program.name);
+                compare([&mut first, &mut second], number, kind, &[frame], &what);
+            } else {
+                let mut context = given(kind, &frame);
+                let result = first.run(number, &mut context, &mut World::default());
+                faults += u64::from(result.is_err());
+            }
+        }
+    });
+    println!("{loads} programs loaded, {faults} of those run by the interpreter alone went wrong");
+}
+
 /// Where `LD_ABS` ends a function that a helper has called, the helper continues.
 #[test]
 fn packet_that_is_too_short_ends_a_callback_and_nothing_else() {
@@ -337,6 +402,38 @@ fn packet_that_is_too_short_ends_a_callback_and_nothing_else() {
         }
         let result = machine.run(program, &mut given(kind, &[0; 64]), &mut World::default());
         assert_eq!(result, Ok(3), "three rounds");
+    }
+}
+
+/// Values by their address in the program: at their beginnings and ends, of maps that have none, too.
+#[test]
+fn constant_addresses_of_values_do_the_same() {
+    let insn = |code, dst, src, off, imm| Insn { code, dst, src, off, imm };
+    let mut rng = Rng::with_seed(1);
+    for map in 0..9 {
+        let spec = machine().map(map).unwrap().spec().clone();
+        let end = spec.entries as i32 * spec.value.next_multiple_of(8) as i32;
+        for at in [0, -1, end - 8, end - 1, end] {
+            for code in [0x71, 0x69, 0x61, 0x79, 0x72, 0x6a, 0x62, 0x7a] {
+                for off in [0, 8] {
+                    let insns = [
+                        insn(0xb7, 0, 0, 0, 0),
+                        insn(0x18, 1, 2, 0, map as i32),
+                        insn(0, 0, 0, 0, at),
+                        insn(
+                            code,
+                            if code & 7 == 1 { 0 } else { 1 },
+                            u8::from(code & 7 == 1),
+                            off,
+                            0,
+                        ),
+                        insn(0x95, 0, 0, 0, 0),
+                    ];
+                    let what = || format!("map {map} at {at} and {off}, {code:#x}");
+                    assert!(both(&insns, ProgramKind::Xdp, &mut rng, &what));
+                }
+            }
+        }
     }
 }
 

@@ -127,7 +127,7 @@ impl Lowering<'_, '_> {
             let memory = self.from.source.maps.get(map as usize)?;
             let at =
                 number.wrapping_add(i64::from(off) as u64).wrapping_sub(address(VALUES + map, 0));
-            if at.checked_add(len as u64).is_some_and(|end| end <= len as u64) {
+            if at.checked_add(len as u64).is_some_and(|end| end <= memory.len as u64) {
                 let base = (memory.address as u64).wrapping_add(at);
                 return Some((self.number(base), 0));
             }
