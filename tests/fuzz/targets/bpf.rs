@@ -5,9 +5,9 @@
 use fastrand::Rng;
 use penstock_ebpfvm::context::link_protocol;
 use penstock_ebpfvm::insn::Insn;
-use penstock_ebpfvm::map::{MapKind, MapSpec};
+use penstock_ebpfvm::map::{Map, MapKind, MapSpec};
 use penstock_ebpfvm::object::Object;
-use penstock_ebpfvm::{Context, Limits, Machine, Netfilter, ProgramKind, Skb, Still, Xdp};
+use penstock_ebpfvm::{Context, Fault, Limits, Machine, Netfilter, ProgramKind, Skb, Still, Xdp};
 
 use super::Target;
 use crate::mutate;
@@ -15,7 +15,7 @@ use crate::mutate;
 pub const TARGET: Target = Target {
     name: "bpf",
     bytes: "instructions of BPF programs of each type, and objects as clang makes them",
-    holds: "programs end, by themselves or with a fault; maps have no more elements than they may have, and can be listed",
+    holds: "programs end, by themselves or with a fault; maps have no more elements than they may have, and can be listed; machine code does the same as the interpreter",
     longest: 1 << 14,
     seeds,
     make,
@@ -112,10 +112,40 @@ fn context(kind: ProgramKind) -> Context {
 
 const LIMITS: Limits = Limits { steps: 10_000, memory: 1 << 20 };
 
-/// Runs a program twice, and takes what is in its maps.
-fn both(machine: &mut Machine, program: u32, kind: ProgramKind) {
+/// What can be seen of a run: its result, and the packet.
+type Seen = (Result<u64, Fault>, Vec<u8>);
+
+/// Elements of a map, in their order.
+type Elements = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Runs a program twice: what can be seen, and what is in its maps then.
+fn twice(machine: &mut Machine, program: u32, kind: ProgramKind) -> (Vec<Seen>, Vec<Elements>) {
+    let mut seen = Vec::new();
     for _ in 0..2 {
-        let _ = machine.run(program, &mut context(kind), &mut Still);
+        let mut context = context(kind);
+        let result = machine.run(program, &mut context, &mut Still);
+        seen.push((result, context.packet().bytes().to_vec()));
+    }
+    let elements = |map: &Map| {
+        let mut all: Elements = map.elements().map(|(k, v)| (k, v.to_vec())).collect();
+        all.sort();
+        all
+    };
+    (seen, machine.maps().iter().map(elements).collect())
+}
+
+/// Whether machine code is made for an input: that takes as long as running a hundred others.
+fn compiles(data: &[u8]) -> bool {
+    data.iter().fold(0_u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(*byte)).is_multiple_of(16)
+}
+
+/// Runs a program twice, by both engines if wanted, and takes what is in its maps.
+fn both(make: impl Fn() -> Option<(Machine, u32)>, kind: ProgramKind, compiles: bool) {
+    let Some((mut machine, program)) = make() else { return };
+    let seen = twice(&mut machine, program, kind);
+    if compiles && let Some((mut machine, program)) = make() {
+        machine.compile().expect("code of what was decoded");
+        assert_eq!(twice(&mut machine, program, kind), seen, "machine code");
     }
     for number in 0..machine.maps().len() as u32 {
         let Some(map) = machine.map_mut(number) else { continue };
@@ -135,19 +165,20 @@ fn run(data: &[u8]) {
     if *first == OBJECT {
         let Ok(object) = Object::parse(rest) else { return };
         for (which, program) in object.programs.iter().enumerate() {
-            let mut machine = Machine::new(LIMITS);
-            let Ok(loaded) = object.load(&mut machine, &[which]) else { continue };
-            if let (Some(number), Some(kind)) = (loaded.programs[which], program.kind) {
-                both(&mut machine, number, kind);
-            }
+            let Some(kind) = program.kind else { continue };
+            let make = || {
+                let mut machine = Machine::new(LIMITS);
+                let loaded = object.load(&mut machine, &[which]).ok()?;
+                Some((machine, loaded.programs[which]?))
+            };
+            both(make, kind, compiles(data));
         }
         return;
     }
     let whole = rest.len() / Insn::LEN * Insn::LEN;
     let Some(insns) = Insn::read_all(&rest[..whole]) else { return };
     let kind = KINDS[usize::from(*first) % KINDS.len()];
-    let mut machine = Machine::new(LIMITS);
-    let maps = [
+    const MAPS: [(MapKind, u32, u32, u32, u32); 7] = [
         (MapKind::Array, 4, 8, 4, 0),
         (MapKind::Hash, 4, 8, 4, 0),
         (MapKind::LruHash, 4, 8, 2, 0),
@@ -156,11 +187,15 @@ fn run(data: &[u8]) {
         (MapKind::Programs, 4, 4, 2, 0),
         (MapKind::Devices, 4, 4, 2, 0),
     ];
-    for (kind, key, value, entries, flags) in maps {
-        let spec = MapSpec { name: String::new(), kind, key, value, entries, flags };
-        machine.add_map(spec).expect("a map of a few bytes");
-    }
-    let Ok(program) = machine.add_program(kind, &insns) else { return };
-    machine.set_program(5, 1, program).expect("an array of two");
-    both(&mut machine, program, kind);
+    let make = || {
+        let mut machine = Machine::new(LIMITS);
+        for (kind, key, value, entries, flags) in MAPS {
+            let spec = MapSpec { name: String::new(), kind, key, value, entries, flags };
+            machine.add_map(spec).expect("a map of a few bytes");
+        }
+        let program = machine.add_program(kind, &insns).ok()?;
+        machine.set_program(5, 1, program).expect("an array of two");
+        Some((machine, program))
+    };
+    both(make, kind, compiles(data));
 }
