@@ -110,6 +110,12 @@ const CASES: &[(&str, &str, &str, &[&str])] = &[
         "syn80 udp9 arp",
         &["packets 1 bytes 48"],
     ),
+    (
+        "chain in { exthdr hbh exists dst nexthdr 17 counter drop; exthdr hbh missing udp dport 80 drop; exthdr frag exists drop; }",
+        "udp9-v6-extensions",
+        "udp9-v6 udp9 udp80 arp udp9-fragment",
+        &["packets 1 bytes 73"],
+    ),
     ("chain in { meta length > 500 drop; }", "udp9-long", "udp9", &[]),
     ("chain in { ip frag-off & 0x1fff != 0 drop; }", "udp9-fragment", "udp9 arp", &[]),
     ("chain in { ip saddr 198.18.2.0-198.18.3.6 drop; ip daddr 198.19.0.0/16 ip saddr != 198.18.3.7 drop; }", "", "udp9", &[]),

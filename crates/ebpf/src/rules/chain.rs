@@ -140,6 +140,7 @@ impl Compiler<'_> {
         self.take_function();
         self.look_up_function();
         self.options_function();
+        self.extensions_function();
         self.record_function();
         self.step_function();
         Ok(())

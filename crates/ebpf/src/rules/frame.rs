@@ -8,6 +8,7 @@
 use penstock_program::expr::PayloadBase;
 
 use super::ct_field::CtField;
+use super::extension::Extension;
 use super::tcp_option::TcpOption;
 use penstock_bpf::asm::Reg;
 
@@ -85,6 +86,8 @@ pub(super) enum Field {
     Kind(Side),
     /// A field of the connection.
     Ct(CtField),
+    /// Bytes of an extension header, or whether it is there.
+    Extension(Extension),
     /// Bytes of an option of TCP, or whether it is there.
     TcpOption(TcpOption),
 }
@@ -140,6 +143,7 @@ impl Field {
             Field::Length | Field::Mark | Field::Priority | Field::Index(_) | Field::Group(_) => 4,
             Field::Name(_) | Field::Kind(_) => 16,
             Field::Ct(field) => field.len(),
+            Field::Extension(extension) => extension.width(),
             Field::TcpOption(option) => option.width(),
         }
     }
@@ -149,6 +153,7 @@ impl Field {
         match self {
             Field::Bytes { .. }
             | Field::L4Proto
+            | Field::Extension(_)
             | Field::Type(_)
             | Field::Group(_)
             | Field::Kind(_) => true,
@@ -304,6 +309,7 @@ impl Slots {
             | Field::Type(_)
             | Field::Group(_)
             | Field::Kind(_)
+            | Field::Extension(_)
             | Field::Ct(_) => false,
         })
     }

@@ -9,6 +9,7 @@ use penstock_program::op::Op;
 
 use super::chain::Rule;
 use super::counters::CELL;
+use super::extension::Extension;
 use super::frame::*;
 use super::hash::{Jhash, Scale};
 use super::tcp_option::TcpOption;
@@ -44,8 +45,12 @@ impl Compiler<'_> {
             Op::Meta { key, dst } => self.meta(*key, *dst, rule)?,
             Op::CtState { dst } | Op::Ct { dst, .. } => self.ct(op, *dst, rule)?,
             Op::Exthdr { dst, .. } => {
-                let option = TcpOption::of(op).ok_or_else(refused)?;
-                self.field(Field::TcpOption(option), *dst, rule)?;
+                let field = match (TcpOption::of(op), Extension::of(op)) {
+                    (Some(option), _) => Field::TcpOption(option),
+                    (None, Some(extension)) => Field::Extension(extension),
+                    (None, None) => return Err(refused()),
+                };
+                self.field(field, *dst, rule)?;
             }
             Op::MetaSet { key, src } => self.meta_set(*key, *src, rule)?,
             Op::CmpWord { src, equal, mask, data } => {

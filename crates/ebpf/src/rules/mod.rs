@@ -16,6 +16,7 @@ mod ct;
 mod ct_field;
 mod ct_lookup;
 mod dynset;
+mod extension;
 mod find;
 mod frame;
 mod hash;
@@ -237,6 +238,7 @@ pub fn compile_with(job: Job<'_>, long: usize) -> Result<Compiled, NotOffloadabl
         take: None,
         look_up: None,
         options: None,
+        extensions: None,
         named: live_sets::Named::of(job.image),
         live_uses: Vec::new(),
         record: None,
@@ -276,6 +278,8 @@ struct Compiler<'a> {
     look_up: Option<Label>,
     /// The function that looks at options of TCP, if something needs it.
     options: Option<Label>,
+    /// The function that looks at extension headers, if something needs it.
+    extensions: Option<Label>,
     /// Which sets clients may change.
     named: live_sets::Named,
     /// Sets in maps that stay when elements change.

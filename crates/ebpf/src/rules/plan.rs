@@ -13,6 +13,7 @@ use penstock_program::op::{Info, Load, Op};
 use penstock_sets::Set;
 
 use super::counters::{Counters, MOST};
+use super::extension::{self, Extension};
 use super::frame::{Base, Field, Slot, Slots};
 use super::live_sets::{self, Named};
 use super::long::{Have, LongChains};
@@ -105,6 +106,7 @@ impl Plan {
     pub(super) fn headers(&self) -> bool {
         let network = |slot: Slot| match slot.field {
             Field::Bytes { base, .. } => base >= Base::Network,
+            Field::Extension(_) => true,
             _ => false,
         };
         self.transport || self.slots.iter().any(network)
@@ -269,6 +271,10 @@ impl Survey<'_> {
                 self.slots.add(Field::Ct(field))?;
             }
             return Ok(());
+        }
+        if let Some(extension) = Extension::of(op) {
+            self.slots.add(Field::Extension(extension))?;
+            return extension::check(&self.slots);
         }
         if let Some(option) = TcpOption::of(op) {
             tcp_option::check(&self.slots)?;

@@ -21,7 +21,7 @@ const SKB_PROTOCOL: i16 = 16;
 pub(super) const SKB_PRIORITY: i16 = 32;
 
 /// Upper bound of directly accessible bytes, for the verifier.
-const FURTHEST: i32 = 0x3fff;
+pub(super) const FURTHEST: i32 = 0x3fff;
 
 /// Two bytes of a frame as they are loaded.
 const fn raw(number: u16) -> i32 {
@@ -49,6 +49,7 @@ impl Compiler<'_> {
         self.length_after_tag();
         self.headers(Base::Network, |asm, _| asm.load(Width::D, COUNTERS, R10, NETWORK));
         self.metadata();
+        self.extensions();
         if self.plan.transport {
             self.transport();
         }
@@ -286,7 +287,10 @@ impl Compiler<'_> {
         }
         for slot in self.plan.slots.iter().collect::<Vec<_>>() {
             match slot.field {
-                Field::Bytes { .. } | Field::L4Proto | Field::TcpOption(_) => continue,
+                Field::Bytes { .. }
+                | Field::L4Proto
+                | Field::Extension(_)
+                | Field::TcpOption(_) => continue,
                 Field::Protocol => match self.kernel {
                     Some(kernel) => {
                         self.asm.load(Width::D, R1, CONTEXT, NETFILTER_SKB);
@@ -477,7 +481,7 @@ impl Compiler<'_> {
 
     /// Lets the verifier forget which packets have which fields, so that it follows one state into
     /// the chains.
-    fn make_unknown(&mut self) {
+    pub(super) fn make_unknown(&mut self) {
         let (low, high): (i16, i16) = (OPAQUE + 4, OPAQUE + 12);
         self.asm.store(Width::W, R10, low, PRESENT);
         self.asm.alu(Alu::Rsh, PRESENT, 32);

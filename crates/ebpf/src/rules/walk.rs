@@ -16,9 +16,9 @@ use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 /// Within [`WALK`]: the context; offset of the current header from the frame's start; its protocol;
 /// the fragment offset; how it ended. At these places, four after a multiple of eight, the verifier
 /// treats words as unknown, so it can merge the states of iterations.
-const AT_CONTEXT: i16 = 0;
-const AT_OFFSET: i16 = 12;
-const AT_PROTOCOL: i16 = 20;
+pub(super) const AT_CONTEXT: i16 = 0;
+pub(super) const AT_OFFSET: i16 = 12;
+pub(super) const AT_PROTOCOL: i16 = 20;
 const AT_FRAGMENT: i16 = 28;
 const AT_END: i16 = 36;
 
@@ -28,7 +28,7 @@ const AT_HEADER: i32 = 1;
 const IN_FRAGMENT: i32 = 2;
 
 /// Headers at most: no frame has room for more.
-const MOST: i32 = 8192;
+pub(super) const MOST: i32 = 8192;
 
 const EXTENSIONS: [u8; 6] = [HOP_BY_HOP, ROUTING, FRAGMENT_HEADER, AH, NO_NEXT, DEST_OPTIONS];
 
@@ -134,7 +134,7 @@ impl Compiler<'_> {
     }
 
     /// R4 bytes of the header into the eight that end the frame.
-    fn load_extension(&mut self, stop: Label) {
+    pub(super) fn load_extension(&mut self, stop: Label) {
         let helper = match self.job.place.kind() {
             ProgramKind::Xdp => Helper::XdpLoadBytes,
             ProgramKind::SchedCls => Helper::SkbLoadBytes,

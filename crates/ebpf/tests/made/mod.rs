@@ -62,6 +62,7 @@ fn field(rng: &mut Rng) -> (Expr, Vec<u8>) {
     use PayloadBase::*;
     let low = rng.u8(0..10);
     match rng.u8(..16) {
+        15 if rng.bool() => extension(rng),
         15 => tcp_option(rng, low),
         0..=2 => (payload(Transport, pick(rng, &[0, 2, 2, 2]), 2), vec![0, low]),
         3..=4 => (payload(Network, pick(rng, &[12, 16]), 4), vec![198, 18, 0, low]),
@@ -124,6 +125,19 @@ fn field(rng: &mut Rng) -> (Expr, Vec<u8>) {
             (payload(base, rng.u32(..40), len), (0..len.min(16)).map(|_| rng.u8(..3)).collect())
         }
     }
+}
+
+/// An extension header of IPv6, or whether it is there.
+fn extension(rng: &mut Rng) -> (Expr, Vec<u8>) {
+    let kind = pick(rng, &[0, 43, 44, 51, 60, 17]);
+    let (op, dreg) = (ExthdrOp::Ipv6, R1);
+    if rng.bool() {
+        let exthdr = Exthdr { op, kind, offset: 0, len: 1, present: true, dreg };
+        return (Expr::Exthdr(exthdr), vec![rng.u8(..2)]);
+    }
+    let (offset, len) = pick(rng, &[(0, 1), (0, 1), (1, 1), (2, 2), (3, 1), (4, 4), (8, 16)]);
+    let exthdr = Exthdr { op, kind, offset, len, present: false, dreg };
+    (Expr::Exthdr(exthdr), vec![pick(rng, &[0, 6, 17, 60]), rng.u8(..3), 0, 0, 0, 0, 0, 0])
 }
 
 /// An option of TCP, or whether it is there.
