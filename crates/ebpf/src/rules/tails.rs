@@ -146,11 +146,12 @@ impl Compiler<'_> {
             self.asm.bind(absent);
             return;
         }
-        // The place in the value waits while the value is looked up; at four after a multiple of
-        // eight the verifier takes a word for unknown.
+        // Values that are not alone have as many cells as they can, a power of two. The place in
+        // the value waits while the value is looked up; at four after a multiple of eight the
+        // verifier takes a word for unknown.
         self.asm.mov(R1, R3);
-        self.asm.alu(Alu::Div, R1, per_value as i32);
-        self.asm.alu(Alu::Mod, R3, per_value as i32);
+        self.asm.alu(Alu::Rsh, R1, per_value.trailing_zeros() as i32);
+        self.asm.alu(Alu::And, R3, per_value as i32 - 1);
         self.asm.store(Width::W, R10, SCRATCH + 12, R3);
         self.cells_of(R1);
         self.asm.jump_if(Cond::Eq, R0, 0, absent);
