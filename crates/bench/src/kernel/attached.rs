@@ -4,6 +4,8 @@
 
 use std::rc::Rc;
 
+use penstock_testkit::classbench::{self, Header, Kind, narrow_first};
+
 use super::generator::{self, Generator, Visitors};
 use super::lab::{Bounds, Lab};
 use super::{FLOWS, Result, answered, sending, sent_by};
@@ -54,6 +56,20 @@ fn host(hook: &str) -> String {
     )
 }
 
+/// Rules of a list.
+const RULES: usize = 10_000;
+
+/// A list in the style of ClassBench at ingress that counts and drops what it meets, and headers
+/// that lie in rules all over it.
+fn list(kind: Kind) -> (String, Vec<Header>) {
+    let rules = narrow_first(classbench::rules(kind, RULES, 1));
+    let text: String = rules.iter().map(|rule| format!("{rule} counter drop\n")).collect();
+    (super::ingress(&text), classbench::traffic(&rules, HEADERS, 2))
+}
+
+/// Different headers.
+const HEADERS: usize = 8192;
+
 /// A router with a server, and its connections.
 fn serving(mut lab: Lab) -> Result<Lab> {
     let mut visitors = Generator::visiting(&lab, FLOWS, Visitors::Known)?;
@@ -94,6 +110,22 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
     variant("nft-firewall", None, answered(in_kernel(&rules)?)?, FLOWS, "b0")?;
     let own = answered(attached(&rules, &[])?)?;
     variant("attached-firewall", Some("nft-firewall"), own, FLOWS, "b0")?;
+    for (kind, nft) in [
+        (Kind::AccessControl, "nft-acl-10k"),
+        (Kind::Firewall, "nft-fw-10k"),
+        (Kind::IpChain, "nft-ipc-10k"),
+    ] {
+        let (rules, headers) = list(kind);
+        for place in ["nft", "xdp", "tcx"] {
+            let name = format!("{place}-{}-10k", kind.name());
+            let (lab, against) = match place {
+                "nft" => (in_kernel(&rules)?, None),
+                _ => (attached(&rules, &[&format!("r0={place}")])?, Some(nft)),
+            };
+            let generator = Generator::listed(&lab, &headers)?;
+            all.push(sent_by(&bounds, &name, against, lab, generator, "r0")?);
+        }
+    }
     for (traffic, visitors, nft) in [
         ("known", Visitors::Known, "nft-host-known"),
         ("strangers", Visitors::Strangers, "nft-host-strangers"),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use penstock_bpf::asm::{Alu, Asm, Cond, Helper, Reg::*, Width};
 use penstock_bpf::{Live, Map, MapKind, MapSpec, Mode, Program, xdp};
 use penstock_testkit::build::{Ethernet, Ipv4, Udp, payload};
+use penstock_testkit::classbench::Header;
 use penstock_wire::ethernet::Mac;
 
 use super::Result;
@@ -41,10 +42,14 @@ const BATCH: u32 = 128;
 
 // Places in an Ethernet frame with an IPv4 header without options.
 const ID: i16 = 18;
+const PROTOCOL: i16 = 23;
 const SOURCE: i16 = 28;
 const SPORT: i16 = 34;
 const DPORT: i16 = 36;
 const HEADERS: i32 = 42;
+
+/// Bytes of a header in the list of those that frames have in turn.
+const HEADER: i32 = 16;
 
 /// Sends frames of 60 bytes into a device.
 pub(super) struct Generator {
@@ -148,6 +153,54 @@ impl Generator {
         }
         redirect(&mut asm, &devices);
         Ok(Generator { program: lab::load("bench_frames", asm)?, frame })
+    }
+
+    /// Frames with these headers in turn. Their checksums are wrong: they are dropped before that
+    /// matters.
+    pub(super) fn listed(lab: &Lab, headers_of: &[Header]) -> Result<Self> {
+        let devices = only(lab, "a0")?;
+        let ip = Ipv4::new("198.18.0.7", "198.19.0.7");
+        let udp = Udp::new(FIRST_PORT, OPEN).checksum(0);
+        let frame =
+            (Ethernet::new(Mac(lab::FRONT), Mac(lab::R0)) / ip / udp / payload([0; 18])).build();
+        let mut rows = Vec::new();
+        for header in headers_of {
+            rows.extend(header.source.to_be_bytes());
+            rows.extend(header.destination.to_be_bytes());
+            rows.extend(header.source_port.to_be_bytes());
+            rows.extend(header.destination_port.to_be_bytes());
+            rows.extend(u32::from(header.protocol).to_ne_bytes());
+        }
+        let array = |name, value| MapSpec { name, kind: MapKind::Array, key: 4, value, entries: 1 };
+        let turn = Arc::new(Map::new(array("bench_turn", 8)));
+        let spec = array("bench_headers", rows.len() as u32);
+        let rows = Arc::new(Map::with_contents(spec, vec![(vec![0; 4], rows)]));
+        let mut asm = Asm::new();
+        let on = asm.label();
+        headers(&mut asm);
+        write_headers(&mut asm, &frame);
+        asm.map_value(R5, &turn, 0);
+        asm.load(Width::D, R4, R5, 0);
+        asm.alu(Alu::Add, R4, 1);
+        asm.jump_if(Cond::Lt, R4, headers_of.len() as i32, on);
+        asm.mov(R4, 0);
+        asm.bind(on);
+        asm.store(Width::D, R5, 0, R4);
+        asm.map_value(R5, &rows, 0);
+        asm.alu(Alu::Mul, R4, HEADER);
+        asm.alu(Alu::Add, R5, R4);
+        // Addresses, as they do not lie at a multiple of eight, in fours; then ports.
+        for (from, to) in [(0, SOURCE - 2), (4, SOURCE + 2), (8, SPORT)] {
+            asm.load(Width::W, R4, R5, from);
+            for half in [0, 2] {
+                asm.store(Width::H, R2, to + half, R4);
+                asm.alu(Alu::Rsh, R4, 16);
+            }
+        }
+        asm.load(Width::W, R4, R5, 12);
+        asm.store(Width::B, R2, PROTOCOL, R4);
+        redirect(&mut asm, &devices);
+        Ok(Generator { program: lab::load("bench_list", asm)?, frame })
     }
 
     /// Frames for the router itself, from flows and strangers.
