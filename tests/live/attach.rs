@@ -320,6 +320,58 @@ fn an_attached_ruleset_is_changed_as_that_of_a_dataplane() {
 }
 
 #[test]
+fn a_ruleset_is_attached_in_part_if_that_is_wanted() {
+    let Some(mut net) = Net::new() else { return };
+    serve(&mut net);
+    let file = net.directory.join("rules.nft");
+    std::fs::write(
+        &file,
+        "table netdev e {
+           chain in { type filter hook ingress device r0 priority 0; udp dport 5000 drop; }
+           chain late { type filter hook ingress device r0 priority 5; udp dport 53 dup to r1; }
+         }
+         table inet t {
+           chain other { udp dport 9001 reject; }
+           chain f { type filter hook forward priority 0; udp dport 9000 counter drop; }
+           chain g { type filter hook forward priority 0; udp dport 53 drop; jump other; }
+           chain n { type nat hook postrouting priority 100; masquerade; }
+         }",
+    )
+    .unwrap();
+    let args = format!("--rules {}", file.display());
+    let (ok, said) = net.run(&net.r, &format!("$PENSTOCK attach {args}"));
+    assert!(!ok && said.contains("(with --partial, chains that have code"), "{said}");
+    net.attach(&format!("{args} --partial"));
+    let r = net.r.clone();
+    let nft = |net: &Net, line: &str| net.run(&r, &format!("$PENSTOCK nft '{line}'"));
+    let shown = |net: &Net| net.ok(&r, "$PENSTOCK show");
+    let ports = |net: &Net| [53, 5000, 9000, 9001].map(|port| answered(net, port) == 12);
+    assert_eq!(ports(&net), [true, false, false, true]);
+    let text = shown(&net);
+    let (runs, left_out) = text.split_once("does not run\n").unwrap();
+    assert!(runs.contains("netdev e in\n") && runs.contains("inet t f\n"), "{text}");
+    for line in [
+        "chain netdev e late at tcx ingress of r0: `dup` has no BPF code at tcx ingress (chain late handle ",
+        "chain inet t g at hook ip forward at priority 0: `reject` has no BPF code",
+        "chain inet t g at hook ip6 forward at priority 0: `reject` has no BPF code",
+        "chain inet t n at the kernel: programs at its hooks translate no addresses",
+    ] {
+        assert!(left_out.contains(line), "{line}\n{text}");
+        assert!(net.log().contains(&format!("NOT attached: {line}")), "{line}\n{}", net.log());
+    }
+    assert_eq!(left_out.lines().count(), 4, "{text}");
+
+    // A change brings a chain back, and takes another one out.
+    assert!(nft(&net, "flush chain inet t other; add rule inet t f reject").0);
+    assert_eq!(ports(&net), [false, false, true, true]);
+    let text = shown(&net);
+    assert!(text.contains("chain inet t f at hook ip forward") && !text.contains("chain inet t g"));
+    assert!(nft(&net, "list chain inet t f").1.contains("reject"), "the ruleset has it");
+    net.detach();
+    assert_eq!(ports(&net), [true; 4]);
+}
+
+#[test]
 fn no_packet_is_unfiltered_while_rulesets_are_replaced() {
     let Some(mut net) = Net::new() else { return };
     attach_places(&mut net, "");

@@ -42,8 +42,15 @@ const PERSIST: Opt = long(
 )
 .takes("DIR", Values::Directories);
 
-const OPTIONS: [Opt; SHARED.len() + 1] = {
-    let mut all = [flag('h', "help", "print this text"); SHARED.len() + 1];
+const PARTIAL: Opt = long(
+    "partial",
+    "leave out chains that have something without BPF code, and say which (`penstock show`); without it the\n\
+     ruleset is refused",
+);
+
+const OPTIONS: [Opt; SHARED.len() + 2] = {
+    let mut all = [flag('h', "help", "print this text"); SHARED.len() + 2];
+    all[SHARED.len()] = PARTIAL;
     let mut at = 0;
     while at < SHARED.len() {
         all[at] = if same(SHARED[at], "persist") { PERSIST } else { option(SHARED[at]) };
@@ -109,6 +116,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Config>, String>
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Short('h') | Long("help") => return Ok(None),
+            Long("partial") => attach.partial = true,
             Long(name) => {
                 let setting = Setting::of(name).filter(|s| SHARED.contains(&s.name()));
                 let Some(setting) = setting else {
@@ -166,7 +174,8 @@ mod tests {
         let given = parsed("--rules f wan=tcx lan dmz=xdp-generic");
         let devices = [("wan", Ingress::Tcx), ("lan", Ingress::Auto), ("dmz", Ingress::XdpGeneric)];
         let devices = devices.map(|(name, place)| (name.to_owned(), place)).to_vec();
-        assert_eq!(given, Ok(AttachConfig { devices }));
+        assert_eq!(given, Ok(AttachConfig { devices, partial: false }));
+        assert!(parsed("--rules f --partial").is_ok_and(|given| given.partial));
         for (line, message) in [
             ("wan", "no ruleset is given (--rules or --state)"),
             ("--rules f wan wan=xdp", "`wan` is given twice"),

@@ -206,6 +206,8 @@ impl Ingress {
 pub struct AttachConfig {
     /// Devices that chains may be attached to, by name; empty for all that the ruleset names.
     pub devices: Vec<(String, Ingress)>,
+    /// What has no code is left out, and not refused.
+    pub partial: bool,
 }
 
 impl AttachConfig {

@@ -355,7 +355,14 @@ impl Daemon {
     /// Loads the ruleset's file, as `nft -f` does.
     fn load_rules(&self) -> Result<(), String> {
         let Some(path) = self.current().rules.clone() else { return Ok(()) };
-        evaluator::load(&self.evaluator, &self.rules, &self.config, &path)
+        let loaded = evaluator::load(&self.evaluator, &self.rules, &self.config, &path);
+        let whole = self.config.attach.as_ref().is_some_and(|attach| !attach.partial);
+        loaded.map_err(|e| match e.trim_end() {
+            text if whole && text.contains(" cannot run chain ") => {
+                format!("{text}\n(with --partial, chains that have code run without the others)\n")
+            }
+            _ => e,
+        })
     }
 
     /// Reads configuration and ruleset again, at SIGHUP. Returns what came of it.

@@ -347,6 +347,7 @@ mod tests {
             undelivered: 0,
             offloaded: Vec::new(),
             attached: None,
+            left_out: Vec::new(),
             compile_error: None,
         };
         let generation = ruleset.generation();

@@ -99,6 +99,7 @@ fn small() -> Status {
         undelivered: 0,
         offloaded: Vec::new(),
         attached: None,
+        left_out: Vec::new(),
         compile_error: None,
     }
 }

@@ -24,6 +24,7 @@ mod pins;
 mod records;
 mod wanted;
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -33,7 +34,7 @@ use penstock_ebpf::dispatch::Generations;
 use penstock_ebpf::rules::{Counters, SharedStates, learn_kernel};
 use penstock_net::Network;
 use penstock_netlink::{Tracked, Tracking};
-use penstock_print::show::status::AttachedPlace;
+use penstock_print::show::status::{AttachedPlace, LeftOut};
 use penstock_ruleset::link::{CannotOffload, Linked};
 
 use crate::config::AttachConfig;
@@ -92,6 +93,9 @@ struct State {
     running: Vec<Running>,
     /// Programs of the next generation.
     next: Option<Vec<Running>>,
+    /// Parts of the generation in force, and of the next one, that do not run.
+    left_out: Vec<LeftOut>,
+    next_left_out: Vec<LeftOut>,
     /// Programs of the generation before, which the next one may need again.
     before: Vec<Running>,
     /// Connection tracking of the kernel, while rules read connections.
@@ -103,6 +107,9 @@ struct State {
     /// The network has changed since the next generation was loaded.
     stale: bool,
 }
+
+/// What a generation wants, and what is left out of it.
+type Parts = (Vec<Wanted>, Vec<LeftOut>);
 
 /// Why a generation is not loaded.
 #[derive(Debug)]
@@ -154,6 +161,8 @@ impl Attached {
             linked: Arc::default(),
             running: Vec::new(),
             next: None,
+            left_out: Vec::new(),
+            next_left_out: Vec::new(),
             before: Vec::new(),
             tracking: Tracking::left().ok().flatten(),
             pins,
@@ -174,9 +183,11 @@ impl Attached {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wanted(&self, net: &Network, linked: &Linked) -> Result<Vec<Wanted>, CannotOffload> {
+    fn wanted(&self, net: &Network, linked: &Linked) -> Result<Parts, CannotOffload> {
         let Attached { config, drivers, shared, .. } = self;
-        Wishes { config, net, linked, drivers, shared }.all()
+        let wishes = Wishes { config, net, linked, drivers, shared, left_out: RefCell::default() };
+        let wanted = wishes.all()?;
+        Ok((wanted, wishes.left_out.take()))
     }
 
     /// Reads what programs tell from now on, if some do. The error is a sentence.
@@ -212,8 +223,8 @@ impl Attached {
     pub(crate) fn prepare(&self, linked: &Linked) -> Result<(), NotAttached> {
         let mut state = self.lock();
         let Some(net) = state.net.clone() else { return Ok(()) };
-        let wanted = self.wanted(&net, linked).map_err(NotAttached::Cannot)?;
-        let ready = self.load(&mut state, wanted).and_then(|()| state.track(linked));
+        let parts = self.wanted(&net, linked).map_err(NotAttached::Cannot)?;
+        let ready = self.load(&mut state, parts).and_then(|()| state.track(linked));
         ready.map_err(|e| {
             state.forget();
             NotAttached::Failed(e)
@@ -222,9 +233,10 @@ impl Attached {
 
     /// Loads programs of the next generation; sets have their elements from the beginning. The
     /// error is a sentence.
-    fn load(&self, state: &mut State, wanted: Vec<Wanted>) -> Result<(), String> {
+    fn load(&self, state: &mut State, (wanted, left_out): Parts) -> Result<(), String> {
         self.read_records(&wanted)?;
         state.load(wanted)?;
+        state.next_left_out = left_out;
         let now = crate::now();
         let programs = state.next.iter().flatten().map(|running| &running.wanted.compiled);
         let staged = self.shared.stage(programs, now).and_then(|()| self.shared.sync(now));
@@ -278,11 +290,12 @@ impl Attached {
             return;
         }
         let linked = state.linked.clone();
-        let loaded = self.wanted(net, &linked).map_err(|e| e.to_string()).and_then(|wanted| {
-            if state.is_running(&wanted) {
+        let loaded = self.wanted(net, &linked).map_err(|e| e.to_string()).and_then(|parts| {
+            if state.is_running(&parts.0) {
+                state.leave_out(parts.1);
                 return Ok(());
             }
-            self.load(&mut state, wanted)
+            self.load(&mut state, parts)
         });
         match loaded {
             Ok(()) => self.put_in_force(&mut state),
@@ -325,6 +338,11 @@ impl Attached {
         }
     }
 
+    /// Parts of the generation in force that do not run.
+    pub(crate) fn left_out(&self) -> Vec<LeftOut> {
+        self.lock().left_out.clone()
+    }
+
     /// Where chains run.
     pub(crate) fn status(&self) -> Vec<AttachedPlace> {
         let of = |running: &Running| AttachedPlace {
@@ -363,6 +381,14 @@ impl State {
             None => {}
         }
         Ok(())
+    }
+
+    /// Says what does not run from now on.
+    fn leave_out(&mut self, left_out: Vec<LeftOut>) {
+        for part in left_out.iter().filter(|part| !self.left_out.contains(part)) {
+            log(format_args!("NOT attached: {part}"));
+        }
+        self.left_out = left_out;
     }
 
     /// Whether all that is wanted runs, and nothing else.
@@ -457,11 +483,13 @@ impl State {
     /// The next generation is in force; what only the one before needs goes. Whether there was one.
     fn settle(&mut self) -> bool {
         let Some(next) = self.next.take() else { return false };
+        let left_out = std::mem::take(&mut self.next_left_out);
         if let Err(e) = self.generations.switch() {
             // The map is there, and so is its only entry.
             log(format_args!("the generation cannot be put in force: {e}"));
             return false;
         }
+        self.leave_out(left_out);
         let mut gone = std::mem::replace(&mut self.running, next);
         // No packet is in a program of before any more.
         self.generations.wait();

@@ -3,6 +3,7 @@
 //! What a generation wants of the kernel: which chains run where, as programs that are not loaded
 //! yet.
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::fmt;
 
@@ -13,6 +14,7 @@ use penstock_ebpf::rules::{
     traces,
 };
 use penstock_net::{Link, Network};
+use penstock_print::show::status::LeftOut;
 use penstock_program::Hook;
 use penstock_ruleset::Family;
 use penstock_ruleset::link::{CannotOffload, Linked, LinkedBase, OffloadPart};
@@ -59,6 +61,8 @@ pub(super) struct Wishes<'a> {
     pub(super) linked: &'a Linked,
     pub(super) drivers: &'a Drivers,
     pub(super) shared: &'a SharedStates,
+    /// What has no code, and is left out if that is wanted.
+    pub(super) left_out: RefCell<Vec<LeftOut>>,
 }
 
 /// Family, table and name of a chain.
@@ -103,31 +107,53 @@ impl<'a> Wishes<'a> {
 
     /// Refuses what has no place at all.
     fn only_what_can_be_attached(&self) -> Result<(), CannotOffload> {
-        const KERNEL: &str = "the kernel";
-        if let Some(flowtable) = self.linked.flowtables.first() {
-            return Err(CannotOffload {
-                family: flowtable.family,
-                table: flowtable.table.0.clone(),
-                part: OffloadPart::Flowtable(flowtable.flowtable.name.clone()),
-                place: KERNEL.into(),
-            });
+        for flowtable in &self.linked.flowtables {
+            let (family, table) = (flowtable.family, flowtable.table.0.clone());
+            let name = flowtable.flowtable.name.clone();
+            let what = format!("flowtable {} {table} {name}", family.name());
+            let (part, place) = (OffloadPart::Flowtable(name), KERNEL.into());
+            self.leave_out(what, CannotOffload { family, table, part, place })?;
         }
         for base in &self.linked.bases {
-            let name = ChainName(self.linked, base);
-            let reason = match (base.family, base.base.hook, base.base.kind) {
-                _ if base.program.is_some() => "it is a BPF object, which bpftool(8) attaches",
-                (_, _, ChainType::Nat) => "programs at its hooks translate no addresses",
-                (_, _, ChainType::Route) => "programs at its hooks do not route packets again",
-                (Family::Arp, ..) => "it has no programs at hooks of arp",
-                (Family::Bridge, ..) => "it has no programs at hooks of bridge",
-                (Family::Netdev | Family::Inet | Family::Ip | Family::Ip6, ..) => {
-                    self.only_known_devices(base)?;
-                    continue;
-                }
-            };
-            return Err(name.refused(KERNEL, reason));
+            if let Err(refused) = self.has_place(base) {
+                let what = format!("chain {}", ChainName(self.linked, base));
+                self.leave_out(what, refused)?;
+            }
         }
         Ok(())
+    }
+
+    /// Notes that something is left out; the error is that it may not be.
+    fn leave_out(&self, what: String, refused: CannotOffload) -> Result<(), CannotOffload> {
+        if !self.config.partial {
+            return Err(refused);
+        }
+        let (mut all, place) = (self.left_out.borrow_mut(), refused.place.clone());
+        let reason = match &refused.part {
+            OffloadPart::Flowtable(_) => "it has no flowtables".into(),
+            OffloadPart::Chain { reason, rule: None, .. } => reason.clone(),
+            OffloadPart::Chain { chain, reason, rule: Some(handle) } => {
+                format!("{reason} (chain {chain} handle {handle})")
+            }
+        };
+        all.push(LeftOut { what, place, reason });
+        Ok(())
+    }
+
+    /// Whether a chain has a place at all.
+    fn has_place(&self, base: &LinkedBase) -> Result<(), CannotOffload> {
+        let name = ChainName(self.linked, base);
+        let reason = match (base.family, base.base.hook, base.base.kind) {
+            _ if base.program.is_some() => "it is a BPF object, which bpftool(8) attaches",
+            (_, _, ChainType::Nat) => "programs at its hooks translate no addresses",
+            (_, _, ChainType::Route) => "programs at its hooks do not route packets again",
+            (Family::Arp, ..) => "it has no programs at hooks of arp",
+            (Family::Bridge, ..) => "it has no programs at hooks of bridge",
+            (Family::Netdev | Family::Inet | Family::Ip | Family::Ip6, ..) => {
+                return self.only_known_devices(base);
+            }
+        };
+        Err(name.refused(KERNEL, reason))
     }
 
     /// Devices that a chain names are among those that are given.
@@ -147,10 +173,57 @@ impl<'a> Wishes<'a> {
         }
     }
 
+    /// Chains that have a place.
+    fn bases(&self) -> impl Iterator<Item = &'a LinkedBase> {
+        self.linked.bases.iter().filter(|base| self.has_place(base).is_ok())
+    }
+
+    /// What chains want at a place: a program with all of them, or with those that have code if
+    /// others may be left out.
+    fn attach(
+        &self,
+        chains: Chains<'a>,
+        (spot, at, place): (Spot, Place<'_>, String),
+        to: &mut Vec<Wanted>,
+    ) -> Result<(), CannotOffload> {
+        let refused = match chains.wanted(spot, at, place.clone()) {
+            Ok(wanted) => {
+                to.push(wanted);
+                return Ok(());
+            }
+            Err(refused) => refused,
+        };
+        if !self.config.partial {
+            return Err(refused);
+        }
+        let what = |base: &LinkedBase| format!("chain {}", ChainName(self.linked, base));
+        let mut kept = Vec::new();
+        for base in chains.all {
+            match Chains::of(self, vec![base]).wanted(spot, at, place.clone()) {
+                Ok(_) => kept.push(base),
+                Err(refused) => self.leave_out(what(base), refused)?,
+            }
+        }
+        // Each by itself has code, all together may be too much.
+        while let Some(last) = kept.last().copied() {
+            match Chains::of(self, kept.clone()).wanted(spot, at, place.clone()) {
+                Ok(wanted) => {
+                    to.push(wanted);
+                    break;
+                }
+                Err(refused) => {
+                    self.leave_out(what(last), refused)?;
+                    kept.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The chains of a hook of a device.
     fn chains_of(&self, hook: Hook, device: &str) -> Chains<'a> {
         let is_for = |base: &&LinkedBase| base.base.hook == hook && base.base.names_device(device);
-        Chains::of(self, self.linked.bases.iter().filter(is_for).collect())
+        Chains::of(self, self.bases().filter(is_for).collect())
     }
 
     fn ingress(&self, link: &Link, to: &mut Vec<Wanted>) -> Result<(), CannotOffload> {
@@ -161,23 +234,31 @@ impl<'a> Wishes<'a> {
         let device = device(link);
         let xdp = |generic| {
             let spot = Spot::Xdp { device: link.index, generic };
-            chains.wanted(spot, Place::Xdp(&device), format!("xdp of {}", link.name))
+            (spot, Place::Xdp(&device), format!("xdp of {}", link.name))
         };
         let tcx = || {
             let spot = Spot::TcxIngress { device: link.index };
-            let place = format!("tcx ingress of {}", link.name);
-            chains.wanted(spot, Place::TcxIngress(&device), place)
+            (spot, Place::TcxIngress(&device), format!("tcx ingress of {}", link.name))
         };
         // `flags offload` is the driver's.
         let for_driver = chains.all.iter().any(|base| base.base.offload);
-        to.push(match place {
-            Ingress::Auto if for_driver => xdp(false)?,
-            Ingress::Auto if self.drivers.run_xdp(link) => xdp(false).or_else(|_| tcx())?,
-            Ingress::Auto | Ingress::Tcx => tcx()?,
-            Ingress::Xdp => xdp(false)?,
-            Ingress::XdpGeneric => xdp(true)?,
-        });
-        Ok(())
+        let at = match place {
+            Ingress::Auto if for_driver => xdp(false),
+            Ingress::Auto if self.drivers.run_xdp(link) => {
+                let (spot, at, place) = xdp(false);
+                match chains.wanted(spot, at, place) {
+                    Ok(wanted) => {
+                        to.push(wanted);
+                        return Ok(());
+                    }
+                    Err(_) => tcx(),
+                }
+            }
+            Ingress::Auto | Ingress::Tcx => tcx(),
+            Ingress::Xdp => xdp(false),
+            Ingress::XdpGeneric => xdp(true),
+        };
+        self.attach(chains, at, to)
     }
 
     fn egress(&self, link: &Link, to: &mut Vec<Wanted>) -> Result<(), CannotOffload> {
@@ -187,8 +268,7 @@ impl<'a> Wishes<'a> {
         }
         let spot = Spot::TcxEgress { device: link.index };
         let place = format!("tcx egress of {}", link.name);
-        to.push(chains.wanted(spot, Place::TcxEgress(&device(link)), place)?);
-        Ok(())
+        self.attach(chains, (spot, Place::TcxEgress(&device(link)), place), to)
     }
 
     /// Where packets of IP begin, those of before with their addresses are forgotten, if packets may
@@ -199,7 +279,7 @@ impl<'a> Wishes<'a> {
         }
         if let Some(base) = self.linked.bases.iter().find(|base| base.base.priority <= FIRST) {
             let reason = format!("traces begin at priority {FIRST}");
-            return Err(ChainName(self.linked, base).refused("the kernel", reason));
+            return Err(ChainName(self.linked, base).refused(KERNEL, reason));
         }
         let first = self.linked.bases.first();
         for family in [InetFamily::V4, InetFamily::V6] {
@@ -223,7 +303,7 @@ impl<'a> Wishes<'a> {
     /// Chains at hooks of netfilter: those of one family, hook and priority are one program.
     fn hooks(&self, to: &mut Vec<Wanted>) -> Result<(), CannotOffload> {
         for (family, own) in [(InetFamily::V4, Family::Ip), (InetFamily::V6, Family::Ip6)] {
-            let here = self.linked.bases.iter().filter_map(|base| {
+            let here = self.bases().filter_map(|base| {
                 let of_family = base.family == own || base.family == Family::Inet;
                 let hook = inet_hook(base.base.hook).filter(|_| of_family)?;
                 Some((NetfilterHook { family, hook }, base.base.priority, base))
@@ -236,12 +316,15 @@ impl<'a> Wishes<'a> {
                 let spot = Spot::Netfilter { hook, priority };
                 let place = format!("hook {hook} at priority {priority}");
                 let chains = Chains::of(self, bases);
-                to.push(chains.wanted(spot, Place::Netfilter(hook), place)?);
+                self.attach(chains, (spot, Place::Netfilter(hook), place), to)?;
             }
         }
         Ok(())
     }
 }
+
+/// Where things have a place.
+const KERNEL: &str = "the kernel";
 
 /// The first priority that programs can have.
 const FIRST: i32 = i32::MIN + 1;

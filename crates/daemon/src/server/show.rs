@@ -91,6 +91,8 @@ impl Server {
         let mut status = all.into_iter().reduce(together).ok_or(io::ErrorKind::NotFound)?;
         status.offloaded = self.offload.status();
         status.attached = self.rules.attached().map(|attached| attached.status());
+        status.left_out =
+            self.rules.attached().map(|attached| attached.left_out()).unwrap_or_default();
         let talkers = if form == Form::Json { self.talkers(looks)? } else { Vec::new() };
         let generation = self.rules.generation();
         let state = State {

@@ -549,6 +549,7 @@ impl Worker {
             undelivered: self.sink.undelivered,
             offloaded: Vec::new(),
             attached: None,
+            left_out: Vec::new(),
             compile_error: self.path.compile_error(),
         }
     }

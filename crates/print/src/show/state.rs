@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use super::About;
 use super::most;
 use super::status::{
-    AttachedPlace, Offloaded, PortStatus, PortTraffic, Status, Talker, Took, Traffic,
+    AttachedPlace, LeftOut, Offloaded, PortStatus, PortTraffic, Status, Talker, Took, Traffic,
 };
 
 /// On the command line.
@@ -49,7 +49,7 @@ impl fmt::Display for State<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.head(f)?;
         if let Some(places) = &self.status.attached {
-            return attached(places, f);
+            return attached(places, &self.status.left_out, f);
         }
         writeln!(
             f,
@@ -67,7 +67,11 @@ impl fmt::Display for State<'_> {
 }
 
 /// Where the kernel runs the ruleset.
-fn attached(places: &[AttachedPlace], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn attached(
+    places: &[AttachedPlace],
+    left_out: &[LeftOut],
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
     writeln!(f, "\n{:<36} chains", "runs in the kernel at")?;
     for AttachedPlace { place, chains } in places {
         writeln!(f, "{place:<36} {}", chains.join(", "))?;
@@ -75,6 +79,10 @@ fn attached(places: &[AttachedPlace], f: &mut fmt::Formatter<'_>) -> fmt::Result
     if places.is_empty() {
         writeln!(f, "no place: the ruleset has no base chains, or their devices are not there")?;
     }
+    if !left_out.is_empty() {
+        writeln!(f, "\ndoes not run")?;
+    }
+    left_out.iter().try_for_each(|part| writeln!(f, "{part}"))?;
     Ok(())
 }
 
@@ -208,6 +216,7 @@ impl Serialize for State<'_> {
         object.serialize_entry("ports", &ports)?;
         if let Some(attached) = &status.attached {
             object.serialize_entry("attached", attached)?;
+            object.serialize_entry("not_attached", &status.left_out)?;
         }
         object.serialize_entry("workers", &status.workers)?;
         object.serialize_entry("packets", &Packets::of(counters))?;

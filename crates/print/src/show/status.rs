@@ -102,6 +102,24 @@ pub struct AttachedPlace {
     pub chains: Vec<String>,
 }
 
+/// A part of an attached ruleset that does not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// A chain or flowtable: family, table, name.
+    pub what: String,
+    /// Where it does not run, in words.
+    pub place: String,
+    /// Why not.
+    pub reason: String,
+}
+
+impl std::fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let LeftOut { what, place, reason } = self;
+        write!(f, "{what} at {place}: {reason}")
+    }
+}
+
 /// A flow or connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Talker {
@@ -211,6 +229,8 @@ pub struct Status {
     pub offloaded: Vec<Offloaded>,
     /// Where the kernel runs the ruleset, if it does and not the workers.
     pub attached: Option<Vec<AttachedPlace>>,
+    /// What of it does not run.
+    pub left_out: Vec<LeftOut>,
     /// Why there is no machine code, if there should be.
     pub compile_error: Option<String>,
 }
