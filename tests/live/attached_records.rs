@@ -315,7 +315,12 @@ fn groups_hear_of_an_attached_ruleset_what_they_hear_of_nf_tables() {
         };
         let groups = [7, 8].map(listen);
         let answers = traffic(net);
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        let sizes = || groups.each_ref().map(|(file, _)| std::fs::metadata(file).unwrap().len());
+        net.until("no more comes", |_| {
+            let before = sizes();
+            std::thread::sleep(std::time::Duration::from_secs(2));
+            sizes() == before
+        });
         let records = groups.map(|(file, reading)| {
             reading.end();
             records(net, &file)
@@ -324,7 +329,10 @@ fn groups_hear_of_an_attached_ruleset_what_they_hear_of_nf_tables() {
     };
     net.ok(&net.r, &format!("nft -f {}", file.display()));
     let of_kernel = heard(&net, "kernel", |group, file| {
-        format!("exec tcpdump -U -i nflog:{group} -w {} 2>/dev/null", file.display())
+        format!(
+            "exec tcpdump --immediate-mode -U -i nflog:{group} -w {} 2>/dev/null",
+            file.display()
+        )
     });
     net.ok(&net.r, "nft flush ruleset");
     net.attach(&format!("--rules {}", file.display()));
