@@ -29,6 +29,9 @@ pub fn unfit(scenario: &Scenario) -> Option<&'static str> {
     if ["table bridge", "table arp"].iter().any(|word| scenario.rules.contains(word)) {
         return Some("families without programs");
     }
+    if !scenario.services.log_groups.is_empty() || !scenario.services.queues.is_empty() {
+        return Some("programs that listen in the kernel");
+    }
     if !scenario.commands.is_empty() || !scenario.unlisted.is_empty() || !scenario.tc.is_empty() {
         return Some("rules of other tools");
     }
