@@ -420,6 +420,8 @@ impl Router {
         expected: Option<&Outcome>,
     ) -> Result<Outcome, String> {
         let e = |e: io::Error| e.to_string();
+        // The thread may have been elsewhere.
+        self.router.enter().map_err(e)?;
         if self.spent {
             *self = Router::with(&self.net.clone(), self.tools.clone())
                 .map_err(|e| format!("{e:?}"))?;

@@ -162,7 +162,7 @@ fn rounds(default: u64, mut round: impl FnMut(u64, &mut Rng)) {
 
 #[test]
 fn sound_random_programs_do_the_same() {
-    rounds(300, |seed, rng| {
+    rounds(100, |seed, rng| {
         let kind = KINDS[rng.usize(..3)];
         let insns = generate::program(rng, kind);
         both(&insns, kind, rng, &|| format!("seed {seed} {kind:?} {insns:x?}"));
@@ -172,7 +172,7 @@ fn sound_random_programs_do_the_same() {
 /// Programs that are sound but for a few instructions: they go wrong somewhere.
 #[test]
 fn damaged_random_programs_do_the_same() {
-    rounds(700, |seed, rng| {
+    rounds(200, |seed, rng| {
         let kind = KINDS[rng.usize(..3)];
         let mut insns = generate::program(rng, kind);
         for _ in 0..rng.usize(1..6) {
@@ -267,7 +267,7 @@ fn by_chance(rng: &mut Rng, kind: ProgramKind) -> Vec<Insn> {
 
 #[test]
 fn instructions_by_chance_do_the_same() {
-    rounds(1000, |seed, rng| {
+    rounds(100, |seed, rng| {
         let sound = (0..200).any(|_| {
             let kind = KINDS[rng.usize(..4)];
             let insns = by_chance(rng, kind);
