@@ -3,13 +3,12 @@
 //! Extension headers of IPv6 (`nft_exthdr_ipv6_eval()`): a function that the kernel calls for each
 //! header finds all kinds that rules ask for.
 
-use penstock_program::expr::ExthdrOp;
-use penstock_program::op::Op;
 use penstock_wire::ipv6_ext::FRAGMENT_LEN;
 use penstock_wire::protocol::{AH, DEST_OPTIONS, FRAGMENT as FRAGMENT_HEADER, HOP_BY_HOP, ROUTING};
 use penstock_wire::{ethernet, ipv6};
 
 use super::Compiler;
+use super::exthdr_field::Extension;
 use super::frame::*;
 use super::walk::{AT_CONTEXT, AT_OFFSET, AT_PROTOCOL, MOST};
 use penstock_bpf::ProgramKind;
@@ -21,33 +20,6 @@ const KINDS: usize = 6;
 /// Where headers of each kind are found, 0 for nowhere: after the dynptr in the place of registers,
 /// which nothing has written yet. At these places the verifier treats words as unknown.
 const FOUND: i16 = REGISTERS + 20;
-
-/// What is loaded of a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Extension {
-    kind: u8,
-    offset: u8,
-    len: u8,
-    /// 1 or 0 for there or not, in place of its bytes.
-    present: bool,
-}
-
-impl Extension {
-    /// What an expression loads, if it is that.
-    pub(super) fn of(op: &Op) -> Option<Extension> {
-        match op {
-            Op::Exthdr { op: ExthdrOp::Ipv6, kind, offset, len, present, .. } if *len > 0 => {
-                Some(Extension { kind: *kind, offset: *offset, len: *len, present: *present })
-            }
-            _ => None,
-        }
-    }
-
-    /// Bytes that rules see.
-    pub(super) fn width(self) -> u8 {
-        if self.present { 1 } else { self.len }
-    }
-}
 
 /// Whether a program finds as many kinds of headers. The error is the reason.
 pub(super) fn check(slots: &Slots) -> Result<(), String> {

@@ -8,8 +8,7 @@
 use penstock_program::expr::PayloadBase;
 
 use super::ct_field::CtField;
-use super::extension::Extension;
-use super::tcp_option::TcpOption;
+use super::exthdr_field::{Extension, TcpOption};
 use penstock_bpf::asm::Reg;
 
 pub(super) const CONTEXT: Reg = Reg::R6;

@@ -9,10 +9,9 @@ use penstock_program::op::Op;
 
 use super::chain::Rule;
 use super::counters::CELL;
-use super::extension::Extension;
+use super::exthdr_field::{Extension, TcpOption};
 use super::frame::*;
 use super::hash::{Jhash, Scale};
-use super::tcp_option::TcpOption;
 use super::words::{Word, first_bytes};
 use super::{Compiler, StateRef};
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Operand, Reg, Reg::*, Width};

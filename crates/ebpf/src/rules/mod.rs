@@ -17,6 +17,7 @@ mod ct_field;
 mod ct_lookup;
 mod dynset;
 mod extension;
+mod exthdr_field;
 mod find;
 mod frame;
 mod hash;

@@ -13,14 +13,13 @@ use penstock_program::op::{Info, Load, Op};
 use penstock_sets::Set;
 
 use super::counters::{Counters, MOST};
-use super::extension::{self, Extension};
+use super::exthdr_field::{Extension, TcpOption};
 use super::frame::{Base, Field, Slot, Slots};
 use super::live_sets::{self, Named};
 use super::long::{Have, LongChains};
 use super::meta::{self, Source};
-use super::tcp_option::{self, TcpOption};
 use super::{Entry, Job, NotOffloadable, Place, StateRef, log, stateful, trace};
-use super::{ct, dynset};
+use super::{ct, dynset, extension, tcp_option};
 use penstock_bpf::ProgramKind;
 
 /// `ARPHRD_*` of devices with Ethernet frames: Ethernet and loopback.

@@ -3,11 +3,10 @@
 //! Options of TCP (`nft_exthdr_tcp_eval()`): the header is copied, and a function that the kernel
 //! calls for each option finds all that rules ask for.
 
-use penstock_program::expr::ExthdrOp;
-use penstock_program::op::Op;
 use penstock_wire::tcp::option::NOP;
 use penstock_wire::{protocol, tcp};
 
+use super::exthdr_field::TcpOption;
 use super::frame::*;
 use super::{Compiler, Place};
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
@@ -30,38 +29,6 @@ const AT_SEEN: i16 = 36;
 
 /// A dynptr, while the header is copied.
 const DYNPTR: i16 = REGISTERS;
-
-/// What is loaded of an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TcpOption {
-    pub(super) kind: u8,
-    pub(super) offset: u8,
-    pub(super) len: u8,
-    /// 1 or 0 for there or not, in place of its bytes.
-    pub(super) present: bool,
-}
-
-impl TcpOption {
-    /// What an expression loads, if it is that.
-    pub(super) fn of(op: &Op) -> Option<TcpOption> {
-        match op {
-            Op::Exthdr { op: ExthdrOp::TcpOpt, kind, offset, len, present, .. } if *len > 0 => {
-                Some(TcpOption { kind: *kind, offset: *offset, len: *len, present: *present })
-            }
-            _ => None,
-        }
-    }
-
-    /// Bytes that rules see.
-    pub(super) fn width(self) -> u8 {
-        if self.present { 1 } else { self.len }
-    }
-
-    /// Bytes that the option has at least.
-    fn reach(self) -> i32 {
-        i32::from(self.offset) + i32::from(self.len)
-    }
-}
 
 /// Whether a program has room for one more. The error is the reason.
 pub(super) fn check(slots: &Slots) -> Result<(), String> {
