@@ -91,7 +91,7 @@ fn rule(rng: &mut Rng) -> String {
 
 fn command(rng: &mut Rng) -> String {
     let host = rng.u8(1..12);
-    match rng.u8(..12) {
+    match rng.u8(..13) {
         0 => format!("add element netdev t plain {{ 198.18.0.{host} }}"),
         1 => format!("delete element netdev t plain {{ 198.18.0.{host} }}"),
         2 => format!("add element netdev t timed {{ 198.18.0.{host} timeout 5m }}"),
@@ -101,7 +101,12 @@ fn command(rng: &mut Rng) -> String {
         6 => "flush set netdev t counted".into(),
         7 => "reset set netdev t names".into(),
         8 => "reset set netdev t counted".into(),
-        9 => format!("delete rule netdev t in handle {}", rng.u8(18..26)),
+        9 => format!(
+            "destroy element netdev t marks {{ 198.18.0.{host} }}\n\
+             add element netdev t marks {{ 198.18.0.{host} : {} }}",
+            rng.u8(1..5)
+        ),
+        10 => format!("delete rule netdev t in handle {}", rng.u8(18..26)),
         _ => format!("add rule netdev t in {}", rule(rng)),
     }
 }

@@ -143,6 +143,11 @@ fn words_of(value: &[u8]) -> Vec<u64> {
     value.chunks_exact(8).filter_map(|b| b.first_chunk()).map(|b| u64::from_ne_bytes(*b)).collect()
 }
 
+/// What the set keeps of an element, of a row of the map.
+fn kept_of(words: &[u64]) -> &[u64] {
+    words.get(1..).unwrap_or_default()
+}
+
 fn bytes_of(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
@@ -182,19 +187,27 @@ impl Mirror {
                         self.map.remove(&key)?;
                     }
                 }
-                (Some(row), before) => self.join(row, words, before, clocks)?,
+                (Some(row), before) if self.is_same(&row.words, &words) => {
+                    self.join(row, words, before, clocks)?;
+                }
+                // A client has removed it, and added it with other data.
+                (Some(row), Some(before)) if self.is_same(kept_of(before), &words) => {
+                    let words = self.in_clock_of_kernel(&row, clocks);
+                    self.map.set(&key, &bytes_of(&words))?;
+                    self.last.insert(key, words);
+                }
+                // Packets have, or it had expired in between.
+                (Some(_), _) => {
+                    self.set.remove(&key, clocks.set);
+                    self.take_over(key, words, clocks);
+                }
                 // A client has removed it.
                 (None, Some(_)) => {
                     if self.map.remove(&key)? {
                         count.fetch_sub(1, Relaxed);
                     }
                 }
-                (None, None) => {
-                    let kept = words.get(1..).unwrap_or_default();
-                    let kept = self.in_clock_of_set(kept, clocks);
-                    self.set.put_row(&key, clocks.to_set(expires), &kept, clocks.set);
-                    self.last.insert(key, words);
-                }
+                (None, None) => self.take_over(key, words, clocks),
             }
         }
         for (key, row) in rows {
@@ -217,6 +230,21 @@ impl Mirror {
             }
         }
         Ok(())
+    }
+
+    /// Whether a row of the set and one of the map are the same element: what its statements have
+    /// counted, and how long it lives, may differ.
+    fn is_same(&self, kept: &[u64], words: &[u64]) -> bool {
+        let fixed = NUMBERS..self.set.state_at(0);
+        kept.get(fixed.clone()) == kept_of(words).get(fixed)
+    }
+
+    /// Adds what packets have added to the set.
+    fn take_over(&mut self, key: Key, words: Vec<u64>, clocks: Clocks) {
+        let expires = words.first().copied().unwrap_or(NEVER);
+        let kept = self.in_clock_of_set(kept_of(&words), clocks);
+        self.set.put_row(&key, clocks.to_set(expires), &kept, clocks.set);
+        self.last.insert(key, words);
     }
 
     /// The statements of an element.
@@ -264,7 +292,7 @@ impl Mirror {
         clocks: Clocks,
     ) -> io::Result<()> {
         let mut joined = words.clone();
-        let kept = words.get(1..).unwrap_or_default();
+        let kept = kept_of(&words);
         for (n, statement) in self.statements(kept).iter().enumerate() {
             let at = self.set.state_at(n);
             let counts = match statement {
