@@ -110,7 +110,8 @@ impl Compiler<'_> {
         if update.op == DynsetOp::Update {
             self.asm.load(Width::D, R1, R0, word(0));
             self.asm.jump_if(Cond::Eq, R1, 0, fresh);
-            self.expiry(update.timeout);
+            // Without a timeout it expires at once.
+            self.time_after(update.timeout);
             self.asm.store(Width::D, R0, EXPIRES, R1);
             self.asm.bind(fresh);
         }
@@ -136,16 +137,19 @@ impl Compiler<'_> {
         }
     }
 
-    /// R1 = when what lives so many milliseconds from [`TIME`] on expires.
+    /// R1 = when a new element with such a timeout (ms) expires; without one it never does.
     fn expiry(&mut self, timeout: u64) {
         match timeout {
             0 => self.asm.mov64(R1, NEVER),
-            _ => {
-                self.asm.load(Width::D, R1, R10, TIME);
-                self.asm.mov64(R2, timeout.saturating_mul(1_000_000));
-                self.asm.alu(Alu::Add, R1, R2);
-            }
+            _ => self.time_after(timeout),
         }
+    }
+
+    /// R1 = so many milliseconds after [`TIME`].
+    fn time_after(&mut self, milliseconds: u64) {
+        self.asm.load(Width::D, R1, R10, TIME);
+        self.asm.mov64(R2, milliseconds.saturating_mul(1_000_000));
+        self.asm.alu(Alu::Add, R1, R2);
     }
 
     /// Writes a new element into the stack frame. R4 stays.
