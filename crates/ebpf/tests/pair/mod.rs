@@ -273,7 +273,7 @@ pub fn random_runs(
     let seed = penstock_testkit::seed();
     let mut rng = Rng::with_seed(seed);
     let mut verdicts = [0; 2];
-    for round in 0..penstock_testkit::rounds(30) {
+    for round in 0..penstock_testkit::rounds(100) {
         let text = text(&mut rng);
         println!("seed {seed} round {round}\n{text}");
         let mut pair = begin(&text);
