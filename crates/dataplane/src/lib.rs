@@ -76,6 +76,7 @@ mod connections;
 mod connlimit;
 mod course;
 mod dataplane;
+pub mod fib;
 mod flow;
 mod hook_result;
 mod hooks;

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use penstock_conntrack::Direction;
 use penstock_conntrack::status::SRC_NAT_DONE;
 use penstock_jit::Host;
-use penstock_net::{Flow4, Flow6, LOOPBACK, NoRoute, RouteType};
 use penstock_packet::{CtInfo, Packet};
 use penstock_program::classify::Candidate;
 use penstock_program::env::{
@@ -30,7 +29,7 @@ use crate::reason::Place;
 use crate::route::Route;
 use crate::sink::{LogRecord, Sink, TraceEvent, TraceRecord, TraceVerdict};
 use crate::worker::Worker;
-use crate::{addresses, connections};
+use crate::{addresses, connections, fib};
 
 /// A base chain at its hook.
 pub(crate) struct ChainCall<'a> {
@@ -147,15 +146,6 @@ impl<'w, 'a, 's, S: Sink> HookEnv<'w, 'a, 's, S> {
     fn devices(&self, packet: &Packet) -> (u32, u32) {
         crate::hooks::devices(self.context.hook, packet)
     }
-
-    fn fib4(&self, query: &FibQuery, daddr: u32) -> Flow4 {
-        let saddr = match query.saddr {
-            IpAddr::V4(a) => a.into(),
-            IpAddr::V6(_) => 0,
-        };
-        let (mark, iif) = (query.mark, query.iif);
-        Flow4 { daddr, saddr, tos: query.tos & 0x1c, mark, iif, ..Flow4::default() }
-    }
 }
 
 impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
@@ -186,78 +176,11 @@ impl<S: Sink> Env for HookEnv<'_, '_, '_, S> {
     }
 
     fn fib_interface(&mut self, query: &FibQuery) -> Option<u32> {
-        let net = self.worker.net;
-        match query.daddr {
-            IpAddr::V4(daddr) => {
-                let hit = net.route4(&self.fib4(query, daddr.into())).ok()?;
-                if hit.route.kind != RouteType::Unicast {
-                    return None;
-                }
-                match query.device {
-                    None => Some(hit.nexthop.oif),
-                    Some(d) => hit.route.nexthops.iter().any(|n| n.oif == d).then_some(d),
-                }
-            }
-            IpAddr::V6(daddr) => {
-                let daddr = u128::from(daddr);
-                let saddr = match query.saddr {
-                    IpAddr::V6(a) => Some(u128::from(a)).filter(|a| *a != 0),
-                    IpAddr::V4(_) => None,
-                };
-                // The device limits the lookup of link-local addresses only; others are compared
-                // with the result.
-                let link = addresses::is_link_local(daddr);
-                let oif = if link { query.device.unwrap_or(self.device) } else { 0 };
-                let (mark, iif) = (query.mark, query.iif);
-                let flow = Flow6 { daddr, saddr, mark, iif, oif, strict: link, ..Flow6::default() };
-                let hit = net.route6(&flow).ok()?;
-                if hit.route.kind != RouteType::Unicast {
-                    return None;
-                }
-                match query.device {
-                    None => Some(hit.nexthop.oif),
-                    Some(d) => hit.route.nexthops.iter().any(|n| n.oif == d).then_some(d),
-                }
-            }
-        }
+        fib::interface(self.worker.net, query, self.device)
     }
 
     fn fib_type(&mut self, query: &FibQuery) -> u8 {
-        let net = self.worker.net;
-        match query.daddr {
-            IpAddr::V4(daddr) => net.kind4(daddr.into(), query.device) as u8,
-            IpAddr::V6(daddr) => {
-                let daddr = u128::from(daddr);
-                let own = query.device.is_some_and(|d| net.own6(daddr, Some(d)));
-                let strict = addresses::needs_device(daddr);
-                let oif = if addresses::is_link_local(daddr) {
-                    query.device.unwrap_or(self.device)
-                } else {
-                    0
-                };
-                let flow = Flow6 {
-                    daddr,
-                    mark: query.mark,
-                    iif: LOOPBACK,
-                    oif,
-                    strict,
-                    ..Flow6::default()
-                };
-                let kind = match net.route6(&flow) {
-                    Err(NoRoute::Blackhole) => RouteType::Blackhole,
-                    Err(NoRoute::Prohibit) => RouteType::Prohibit,
-                    Err(NoRoute::None | NoRoute::Unreachable) => RouteType::Unreachable,
-                    Ok(hit) if hit.route.kind == RouteType::Anycast => RouteType::Anycast,
-                    Ok(hit) if query.device.is_none() && hit.route.kind == RouteType::Local => {
-                        RouteType::Local
-                    }
-                    Ok(_) if own => RouteType::Local,
-                    Ok(_) if daddr >> 120 == 0xff => RouteType::Multicast,
-                    Ok(_) => RouteType::Unicast,
-                };
-                kind as u8
-            }
-        }
+        fib::kind(self.worker.net, query, self.device)
     }
 
     fn route(&mut self, packet: &Packet) -> Option<RouteAnswer> {

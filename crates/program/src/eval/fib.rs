@@ -94,16 +94,17 @@ pub(super) fn eval<E: Env>(
 /// Zero for addresses that no packet comes from (`get_saddr()`).
 fn sender(addr: IpAddr) -> IpAddr {
     match addr {
-        IpAddr::V4(v4) if v4.is_multicast() || v4.is_broadcast() || v4.octets()[0] == 0 => {
+        IpAddr::V4(v4) if v4.is_multicast() || v4.is_broadcast() || v4.is_unspecified() => {
             Ipv4Addr::UNSPECIFIED.into()
         }
         addr => addr,
     }
 }
 
-/// What this host sent to itself is not looked up where it arrives (`nft_fib_can_skip()`).
+/// What this host sent to itself is not looked up where it arrives (`nft_fib_can_skip()`; at input
+/// since Linux 6.16).
 fn received_from_loopback<E: Env>(packet: &Packet, hook: Hook, env: &E) -> bool {
-    matches!(hook, Hook::Prerouting | Hook::Ingress)
+    matches!(hook, Hook::Prerouting | Hook::Ingress | Hook::Input)
         && (packet.meta.packet_type == PacketType::Loopback
             || env.interface(packet.meta.iif).is_some_and(|i| i.arphrd == IFF_LOOPBACK_ARPHRD))
 }
@@ -113,8 +114,8 @@ fn received_from_loopback<E: Env>(packet: &Packet, hook: Hook, env: &E) -> bool 
 fn asks_for_itself(source: IpAddr, destination: IpAddr, packet: &Packet) -> bool {
     match (source, destination) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            // 0.0.0.0/8 to 255.255.255.255 or 224.0.0.0/24
-            from.octets()[0] == 0 && (to.is_broadcast() || matches!(to.octets(), [224, 0, 0, _]))
+            // 0.0.0.0 to 255.255.255.255 or 224.0.0.0/24
+            from.is_unspecified() && (to.is_broadcast() || matches!(to.octets(), [224, 0, 0, _]))
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             let icmp = packet.transport().is_some_and(|t| t.protocol == protocol::ICMPV6);
