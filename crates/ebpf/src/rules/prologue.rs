@@ -15,7 +15,7 @@ const DATA_END: i16 = 4;
 
 /// `struct __sk_buff`.
 const SKB_LEN: i16 = 0;
-const SKB_TYPE: i16 = 4;
+pub(super) const SKB_TYPE: i16 = 4;
 pub(super) const SKB_MARK: i16 = 8;
 const SKB_PROTOCOL: i16 = 16;
 pub(super) const SKB_PRIORITY: i16 = 32;
@@ -104,7 +104,17 @@ impl Compiler<'_> {
     fn link_fields(&mut self) {
         match self.kernel {
             Some(kernel) => self.skb_link_fields(kernel),
-            None => self.headers(Base::Link, |asm, _| asm.mov(COUNTERS, 0)),
+            None if self.plan.slots.of(Base::Link).is_empty() => {}
+            None => {
+                let (framed, none) = (self.asm.label(), self.asm.label());
+                if matches!(self.job.place, Place::TcxIngress(_)) {
+                    self.unless_looped(framed);
+                    self.asm.jump(none);
+                }
+                self.asm.bind(framed);
+                self.headers(Base::Link, |asm, _| asm.mov(COUNTERS, 0));
+                self.asm.bind(none);
+            }
         }
     }
 
@@ -147,6 +157,11 @@ impl Compiler<'_> {
                 self.asm.mov(COUNTERS, ETH_LEN);
                 if matches!(self.job.place, Place::TcxEgress(_)) {
                     self.egress_network();
+                } else {
+                    let framed = self.asm.label();
+                    self.unless_looped(framed);
+                    self.asm.mov(COUNTERS, 0);
+                    self.asm.bind(framed);
                 }
                 self.asm.load(Width::W, R4, CONTEXT, SKB_PROTOCOL);
                 self.asm.swap(R4, 16);
@@ -328,7 +343,7 @@ impl Compiler<'_> {
     fn packet_type(&mut self) {
         let known = self.asm.label();
         if self.job.place.kind() != ProgramKind::Xdp {
-            return self.skb_packet_type(SKB_TYPE);
+            return self.skb_packet_type();
         }
         let [a, b, c, d, e, f] = self.job.place.device().map_or([0; 6], |device| device.mac.0);
         let (other, group) = (self.asm.label(), self.asm.label());

@@ -13,6 +13,7 @@ use penstock_wire::ethernet;
 
 use super::frame::*;
 use super::kernel::{Kernel, SkBuff};
+use super::prologue::SKB_TYPE;
 use super::{Compiler, Place};
 
 /// A dynptr, while bytes are copied: in the place of registers, which nothing has written yet.
@@ -21,7 +22,7 @@ const DYNPTR: i16 = REGISTERS;
 /// `PACKET_*`.
 const BROADCAST: i32 = 1;
 const MULTICAST: i32 = 2;
-const LOOPBACK: i32 = 5;
+pub(super) const LOOPBACK: i32 = 5;
 
 /// Where IPv4 has the first byte of the destination.
 const DESTINATION: u16 = 16;
@@ -149,9 +150,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// R4 = how the packet is addressed, which is at `at` in `struct __sk_buff`. What was looped
-    /// back counts as what it was sent as (`nft_meta_get_eval_pkttype_lo()`).
-    pub(super) fn skb_packet_type(&mut self, at: i16) {
+    /// R4 = `skb->pkt_type`.
+    pub(super) fn raw_packet_type(&mut self) {
         match self.kernel {
             Some(kernel) => {
                 let field = kernel.skb.pkt_type;
@@ -160,8 +160,21 @@ impl Compiler<'_> {
                 self.asm.alu(Alu::Rsh, R4, i32::from(field.bit));
                 self.asm.alu(Alu::And, R4, (1 << field.bits) - 1);
             }
-            None => self.asm.load(Width::W, R4, CONTEXT, at),
+            None => self.asm.load(Width::W, R4, CONTEXT, SKB_TYPE),
         }
+    }
+
+    /// Goes to `framed` unless the packet is a copy of one that the host has sent to a group or to
+    /// all: such come to ingress without a link header (`dev_loopback_xmit()`).
+    pub(super) fn unless_looped(&mut self, framed: Label) {
+        self.raw_packet_type();
+        self.asm.jump_if(Cond::Ne, R4, LOOPBACK, framed);
+    }
+
+    /// R4 = how the packet is addressed. What was looped back counts as what it was sent as
+    /// (`nft_meta_get_eval_pkttype_lo()`).
+    pub(super) fn skb_packet_type(&mut self) {
+        self.raw_packet_type();
         let (known, v6) = (self.asm.label(), self.asm.label());
         self.asm.jump_if(Cond::Ne, R4, LOOPBACK, known);
         self.asm.load(Width::D, R4, R10, ETHERTYPE);
