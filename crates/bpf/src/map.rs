@@ -130,7 +130,7 @@ impl Map {
     }
 
     /// Whether both are made from the same.
-    pub(crate) fn begins_as(&self, other: &Map) -> bool {
+    pub fn begins_as(&self, other: &Map) -> bool {
         std::ptr::eq(self, other) || self.spec == other.spec && self.contents == other.contents
     }
 

@@ -11,6 +11,7 @@
 
 mod chain;
 mod clocks;
+mod constants;
 mod counters;
 mod ct;
 mod ct_field;
@@ -240,6 +241,7 @@ pub fn compile_with(job: Job<'_>, long: usize) -> Result<Compiled, NotOffloadabl
         look_up: None,
         options: None,
         extensions: None,
+        constants: constants::Constants::default(),
         named: live_sets::Named::of(job.image),
         live_uses: Vec::new(),
         record: None,
@@ -281,6 +283,8 @@ struct Compiler<'a> {
     options: Option<Label>,
     /// The function that looks at extension headers, if something needs it.
     extensions: Option<Label>,
+    /// Maps that are only read.
+    constants: constants::Constants,
     /// Which sets clients may change.
     named: live_sets::Named,
     /// Sets in maps that stay when elements change.

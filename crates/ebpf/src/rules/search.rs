@@ -10,8 +10,6 @@
 //! | intervals | sorted array, bisected |
 //! | concatenations of intervals | comparisons, up to 256 |
 
-use std::sync::Arc;
-
 use super::Compiler;
 use super::chain::Rule;
 use super::frame::*;
@@ -19,7 +17,7 @@ use super::lower::{home, number};
 use super::words::Word;
 use super::words::first_bytes;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg, Reg::*, Width};
-use penstock_bpf::{Map, MapKind, MapSpec};
+use penstock_bpf::{MapKind, MapSpec};
 
 const FEW: usize = 4;
 const FEW_INTERVALS: usize = 8;
@@ -169,7 +167,7 @@ impl Compiler<'_> {
             let bits = |part: &[u32]| {
                 part.iter().rev().fold(0_u8, |bits, n| bits << 1 | u8::from(*n != 0))
             };
-            let map = one_value("rule_set_bits", table.chunks(8).map(bits).collect());
+            let map = self.one_value("rule_set_bits", table.chunks(8).map(bits).collect());
             self.asm.mov(R2, R1);
             self.asm.alu(Alu::Rsh, R2, 3);
             self.asm.map_value(R3, &map, 0);
@@ -179,8 +177,8 @@ impl Compiler<'_> {
             self.asm.alu(Alu::Rsh, R0, R1);
             self.asm.alu(Alu::And, R0, 1);
         } else {
-            let map =
-                one_value("rule_set_table", table.iter().flat_map(|n| n.to_ne_bytes()).collect());
+            let map = self
+                .one_value("rule_set_table", table.iter().flat_map(|n| n.to_ne_bytes()).collect());
             self.asm.alu(Alu::Lsh, R1, 2);
             self.asm.map_value(R3, &map, 0);
             self.asm.alu(Alu::Add, R3, R1);
@@ -200,7 +198,7 @@ impl Compiler<'_> {
         };
         let contents =
             members.all.iter().map(|m| (m.from.to_vec(), m.outcome.to_ne_bytes().to_vec()));
-        let map = Arc::new(Map::with_contents(spec, contents.collect()));
+        let map = self.constant(spec, contents.collect());
         let at = self.contiguous(src, members.key_len, rule);
         self.asm.mov(R2, R10);
         self.asm.alu(Alu::Add, R2, i32::from(at));
@@ -252,7 +250,7 @@ impl Compiler<'_> {
             }
             table.extend(u64::from(member.outcome).to_ne_bytes());
         }
-        let map = one_value("rule_set_ranges", table);
+        let map = self.one_value("rule_set_ranges", table);
         let place = OPAQUE + 4;
         let row_of = |this: &mut Self, n: Reg| {
             this.asm.mov(R3, n);
@@ -338,11 +336,4 @@ pub(super) fn eight(key: &[u8], n: u8) -> u64 {
         *to = *from;
     }
     u64::from_be_bytes(bytes)
-}
-
-/// An array of one value.
-pub(super) fn one_value(name: &'static str, value: Vec<u8>) -> Arc<Map> {
-    let spec =
-        MapSpec { name, kind: MapKind::Array, key: 4, value: value.len() as u32, entries: 1 };
-    Arc::new(Map::with_contents(spec, vec![(vec![0; 4], value)]))
 }

@@ -3,7 +3,6 @@
 //! Sets and maps: what finding an element means.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use penstock_program::image::{LinkedData, LinkedValue, LinkedVerdict, Stateful};
 use penstock_program::op::{Load, Op};
@@ -13,9 +12,8 @@ use super::chain::Rule;
 use super::counters::CELL;
 use super::frame::{COUNTERS, SCRATCH};
 use super::lower::{home, refused};
-use super::search::{Member, Members, one_value};
+use super::search::{Member, Members};
 use super::{Compiler, StateRef};
-use penstock_bpf::Map;
 use penstock_bpf::asm::{Alu, Cond, Label, Reg::*, Width};
 
 /// What finding an element means.
@@ -61,7 +59,7 @@ impl Outcomes {
 
     /// A row of eight bytes, counter from 1 on and verdict, and the data, for each outcome; one for
     /// none in front.
-    fn table(&self, row: usize) -> Arc<Map> {
+    fn table(&self, row: usize) -> Vec<u8> {
         let mut table = vec![0; row];
         for outcome in &self.all {
             let start = table.len();
@@ -70,7 +68,7 @@ impl Outcomes {
             table.extend(&outcome.data);
             table.resize(start + row, 0);
         }
-        one_value("rule_set_data", table)
+        table
     }
 }
 
@@ -190,7 +188,7 @@ impl Compiler<'_> {
         }
         let words = outcomes.all.iter().map(|o| o.data.len().div_ceil(4)).max().unwrap_or(0);
         let row = (8 + words * 4).next_multiple_of(8);
-        let map = outcomes.table(row);
+        let map = self.one_value("rule_set_data", outcomes.table(row));
         self.asm.jump_if(Cond::Gt, R0, outcomes.all.len() as i32, rule.next);
         self.asm.alu(Alu::Mul, R0, row as i32);
         self.asm.map_value(R5, &map, 0);
