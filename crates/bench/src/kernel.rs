@@ -290,6 +290,7 @@ fn offloaded(lab: Lab, rules: &str) -> Result<Lab> {
         place: Place::Xdp(&device),
         next: &Next::Pass,
         shared: None,
+        routes: None,
     };
     let compiled = compile(job).map_err(|e| e.to_string())?;
     let (program, _) = compiled.load("bench_rules").map_err(|e| e.to_string())?;

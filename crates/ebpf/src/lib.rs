@@ -35,7 +35,7 @@
 //! let entries = [Entry::Netdev(ChainIndex(0))];
 //! let device = device();
 //! let place = Place::Xdp(&device);
-//! let job = Job { image: &image, entries: &entries, place, next: &Next::Pass, shared: None };
+//! let job = Job { image: &image, entries: &entries, place, next: &Next::Pass, shared: None, routes: None };
 //! match compile(job) {
 //!     Ok(compiled) => {
 //!         let (program, mut counters) = compiled.load("ingress_wan")?;

@@ -116,6 +116,7 @@ impl Lab {
                 place,
                 next: &Next::Pass,
                 shared: Some(states),
+                routes: None,
             })
             .unwrap();
             let (program, counts) = compiled

@@ -166,7 +166,8 @@ fn agree(rng: &mut Rng, kind: Kind, count: usize, spot: Spot, frames: usize) {
     let device = device();
     let place = spot.place(&device);
     let image = &linked.image;
-    let job = Job { image, entries: &entries, place, next: &Next::Pass, shared: None };
+    let job =
+        Job { image, entries: &entries, place, next: &Next::Pass, shared: None, routes: None };
     let compiled = compile(job).unwrap_or_else(|e| panic!("{kind:?} {spot:?}: {e}"));
     let (program, mut counts) =
         compiled.load("rules").unwrap_or_else(|e| panic!("{kind:?} {spot:?}: {e}"));
@@ -229,7 +230,14 @@ fn threshold() {
             let device = device();
             let place = spot.place(&device);
             let image = &linked.image;
-            let job = Job { image, entries: &entries, place, next: &Next::Pass, shared: None };
+            let job = Job {
+                image,
+                entries: &entries,
+                place,
+                next: &Next::Pass,
+                shared: None,
+                routes: None,
+            };
             let mut rng = Rng::with_seed(2);
             let frames: Vec<_> = classbench::traffic(&rules, 64, 3)
                 .iter()

@@ -243,8 +243,14 @@ fn attach_egress(lab: &Lab, ruleset: &Ruleset) -> (Vec<Link>, Vec<Counters>) {
             Interface { name: padded(device), kind: padded("veth"), arphrd: 1, group: 0 };
         let device = Device { index, mac: Mac([2, 0, 0, 0, 0, mac]), interface };
         let place = Place::TcxEgress(&device);
-        let job =
-            Job { image: &linked.image, entries: &entries, place, next: &Next::Pass, shared: None };
+        let job = Job {
+            image: &linked.image,
+            entries: &entries,
+            place,
+            next: &Next::Pass,
+            shared: None,
+            routes: None,
+        };
         let (program, counts) = load(&compile(job).unwrap());
         (lab.inside("r", || program.attach_egress(index).unwrap()), counts)
     };
@@ -279,6 +285,7 @@ fn attach(lab: &Lab, ruleset: &Ruleset, later: i32) -> (Vec<Link>, Vec<Counters>
                 place,
                 next: &Next::Pass,
                 shared: None,
+                routes: None,
             };
             let (program, counts) = load(&compile(job).unwrap_or_else(|e| panic!("{hook}: {e}")));
             let priority = base.base.priority + later;

@@ -51,7 +51,14 @@ fn check(rng: &mut Rng, spot: Spot, frames: usize, context: &str) -> bool {
     let entries: Vec<_> = (0..BASES as u32).map(|c| entry(ChainIndex(c), rng)).collect();
     let device = device();
     let place = spot.place(&device);
-    let job = Job { image: &image, entries: &entries, place, next: &Next::Pass, shared: None };
+    let job = Job {
+        image: &image,
+        entries: &entries,
+        place,
+        next: &Next::Pass,
+        shared: None,
+        routes: None,
+    };
     let long = *rng.choice(&[1, 3, usize::MAX]).unwrap();
     let context = &format!("{context}, long from {long} rules");
     let compiled = match compile_with(job, long) {

@@ -73,7 +73,7 @@ impl Told {
         bases.sort_by_key(|base| base.base.priority);
         let entries: Vec<_> = bases.iter().map(|base| entry(base.chain)).collect();
         let (image, next, shared) = (&linked.image, &Next::Pass, Some(&states));
-        let job = Job { image, entries: &entries, place, next, shared };
+        let job = Job { image, entries: &entries, place, next, shared, routes: None };
         let compiled = compile(job).unwrap_or_else(|e| panic!("{spot:?}\n{text}\n{e}"));
         let (program, counters) = compiled.load("records").unwrap_or_else(|e| {
             panic!("{spot:?}\n{text}\n{e}\n{}", &e.log[e.log.len().saturating_sub(6000)..])

@@ -52,6 +52,7 @@ fn offload(ruleset: &Ruleset) -> Result<Compiled, NotOffloadable> {
         place: Place::Xdp(&device),
         next: &Next::Pass,
         shared: None,
+        routes: None,
     })
 }
 
@@ -358,6 +359,7 @@ fn at_hook(ruleset: &Ruleset, hook: NetfilterHook) -> Result<Compiled, NotOffloa
         place: Place::Netfilter(hook),
         next: &Next::Pass,
         shared: None,
+        routes: None,
     })
 }
 
@@ -437,8 +439,14 @@ fn rules_at_tcx_set_what_later_rules_see() {
         let entries = [Entry::Netdev(linked.bases[0].chain)];
         let device = device();
         let place = if egress { Place::TcxEgress(&device) } else { Place::TcxIngress(&device) };
-        let job =
-            Job { image: &linked.image, entries: &entries, place, next: &Next::Pass, shared: None };
+        let job = Job {
+            image: &linked.image,
+            entries: &entries,
+            place,
+            next: &Next::Pass,
+            shared: None,
+            routes: None,
+        };
         let loaded = compile(job).unwrap().load("rules");
         let (program, _) = loaded.unwrap_or_else(|e| panic!("{e}\n{}", e.log));
         let verdict = |name| program.run(&frame(name), 0, 1).unwrap().verdict;

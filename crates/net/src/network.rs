@@ -351,6 +351,12 @@ impl Network {
         self.v4.plain && !self.v4.tos
     }
 
+    /// Whether [`Network::route6`] finds the same routes for all packets to a destination that ask
+    /// for the same link, or for none: there are no rules.
+    pub fn is_plain6(&self) -> bool {
+        self.v6.plain
+    }
+
     /// What an IPv4 address is to this host (`inet_addr_type()`, `inet_dev_addr_type()`): asks the
     /// local table only, so anything unknown is unicast. With a link, only what belongs to that
     /// link counts.

@@ -86,6 +86,7 @@ impl Program {
             place: Place::Xdp(&device),
             next: &Next::Pass,
             shared: None,
+            routes: None,
         };
         let compiled = compile(job).map_err(|refused| NotCompiled(refused.to_string()))?;
         Ok(Program { compiled })

@@ -45,6 +45,7 @@ fn attached(mut lab: Lab, rules: &str) -> Result<Lab> {
         place: Place::Netfilter(HOOK),
         next: &Next::Pass,
         shared: None,
+        routes: None,
     };
     let compiled = compile(job).map_err(|e| e.to_string())?;
     let (program, _) = compiled.load("bench_hook").map_err(|e| e.to_string())?;

@@ -16,12 +16,14 @@
 //! | [`gate`] | what stands at a place |
 //! | [`pins`] | gates that outlive the process |
 //! | [`records`] | what programs tell: logs, traces |
+//! | [`routes`] | what the routing tables say to `fib` |
 //! | [`drivers`] | which drivers run XDP programs |
 
 mod drivers;
 mod gate;
 mod pins;
 mod records;
+mod routes;
 mod wanted;
 
 use std::cell::RefCell;

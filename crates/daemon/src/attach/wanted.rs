@@ -21,6 +21,7 @@ use penstock_ruleset::link::{CannotOffload, Linked, LinkedBase, OffloadPart};
 use penstock_ruleset::model::ChainType;
 
 use super::drivers::Drivers;
+use super::routes::HostRoutes;
 use crate::config::{AttachConfig, Ingress};
 
 /// A place of the kernel.
@@ -49,6 +50,7 @@ pub(super) struct Wanted {
 
 /// The base chains of a place, in the order in which packets meet them.
 struct Chains<'a> {
+    net: &'a Network,
     linked: &'a Linked,
     shared: &'a SharedStates,
     all: Vec<&'a LinkedBase>,
@@ -345,7 +347,8 @@ impl<'a> Chains<'a> {
     /// In the order in which packets meet them.
     fn of(wishes: &Wishes<'a>, mut all: Vec<&'a LinkedBase>) -> Self {
         all.sort_by_key(|base| (base.base.priority, Reverse(base.base.registered)));
-        Chains { linked: wishes.linked, shared: wishes.shared, all }
+        let Wishes { net, linked, shared, .. } = *wishes;
+        Chains { net, linked, shared, all }
     }
 
     /// Compiles them for a place.
@@ -362,6 +365,7 @@ impl<'a> Chains<'a> {
             place: at,
             next: &Next::Pass,
             shared: Some(self.shared),
+            routes: Some(&HostRoutes(self.net)),
         };
         let compiled = compile(job).map_err(|refused| self.refused(refused, &place))?;
         let chains = self.all.iter().map(|base| ChainName(self.linked, base).to_string()).collect();

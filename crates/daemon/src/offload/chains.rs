@@ -110,6 +110,7 @@ impl OffloadPort {
             place: Place::Xdp(&device),
             next: &next,
             shared: None,
+            routes: None,
         };
         let compiled = compile(job).map_err(|refused| {
             let NotOffloadable { rule, reason, .. } = refused;

@@ -28,6 +28,8 @@ pub(super) struct Kernel {
     pub(super) device: NetDevice,
     /// From `struct sk_buff` to who owns its socket.
     pub(super) owner: Option<Owner>,
+    /// `struct sock`: the device that its last packet came from.
+    pub(super) socket_device: Option<i16>,
     /// `struct nf_conn`; `None` where the kernel cannot track connections.
     pub(super) conn: Option<Conn>,
     /// How programs of devices find connections; `None` where the kernel has no functions for it,
@@ -191,6 +193,7 @@ impl Kernel {
             xdp_dynptr: types.function("bpf_dynptr_from_xdp"),
             dynptr_copy: types.function("bpf_dynptr_copy"),
             owner: owner().ok(),
+            socket_device: at("sock", "sk_rx_dst_ifindex").ok(),
             of_context: function("bpf_cast_to_kern_ctx")?,
             skb,
             state_in: at("nf_hook_state", "in")?,

@@ -32,7 +32,7 @@ pub(super) const HEADERS: u32 = 512;
 const MOST: u32 = 0xffff;
 
 /// `TCP_TIME_WAIT`, `TCP_NEW_SYN_RECV`: states of what is no whole socket.
-const NO_SOCKET: [i32; 2] = [6, 12];
+pub(super) const NO_SOCKET: [i32; 2] = [6, 12];
 
 /// Whether the running kernel has what records of packets take. The error is the reason.
 pub(super) fn check(place: Place<'_>) -> Result<(), String> {
@@ -112,8 +112,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// `reg` = the packet, in a function whose R6 is the context. R0 to R5 are lost.
-    fn packet(&mut self, kernel: &Kernel, reg: Reg) {
+    /// `reg` = the packet's `struct sk_buff`, where R6 is the context. R0 to R5 are lost.
+    pub(super) fn packet(&mut self, kernel: &Kernel, reg: Reg) {
         if self.job.place.kind() == ProgramKind::Netfilter {
             return self.asm.load(Width::D, reg, R6, NETFILTER_SKB);
         }

@@ -100,6 +100,7 @@ impl Compiler<'_> {
             Op::Log(log) => self.log(log, rule.block)?,
             Op::SetUpdate(update) => self.set_update(update, rule)?,
             Op::LookupDynamic { .. } => self.dynamic_lookup(op, rule)?,
+            Op::Fib { dst, .. } => self.fib(op, *dst, rule)?,
             // Info::not_offloaded says why.
             _ => return Err(refused()),
         }

@@ -19,6 +19,7 @@ mod ct_lookup;
 mod dynset;
 mod extension;
 mod exthdr_field;
+mod fib;
 mod find;
 mod frame;
 mod hash;
@@ -33,6 +34,7 @@ mod place;
 mod plan;
 mod prologue;
 mod records;
+mod routes;
 mod search;
 mod set;
 mod shared;
@@ -60,6 +62,7 @@ use penstock_bpf::asm::{Asm, AsmError, Code, Label};
 use penstock_bpf::{LoadError, Program, ProgramKind};
 pub use place::Place;
 pub use records::{Captured, Record, Records};
+pub use routes::{Answer, Question, Routes};
 pub use shared::SharedStates;
 pub use sites::{Event, Quota, Site, Verdict};
 pub use trace::{trace_entrance, traces};
@@ -109,6 +112,8 @@ pub struct Job<'a> {
     pub next: &'a Next,
     /// Where states are that programs share; without it, rules with such states are refused.
     pub shared: Option<&'a SharedStates>,
+    /// What `fib` is told; without it, rules with it are refused.
+    pub routes: Option<&'a dyn Routes>,
 }
 
 /// Why chains run in user space only.

@@ -19,7 +19,7 @@ use super::live_sets::{self, Named};
 use super::long::{Have, LongChains};
 use super::meta::{self, Source};
 use super::{Entry, Job, NotOffloadable, Place, StateRef, log, stateful, trace};
-use super::{ct, dynset, extension, tcp_option};
+use super::{ct, dynset, extension, fib, tcp_option};
 use penstock_bpf::ProgramKind;
 
 /// `ARPHRD_*` of devices with Ethernet frames: Ethernet and loopback.
@@ -278,6 +278,9 @@ impl Survey<'_> {
         if let Some(option) = TcpOption::of(op) {
             tcp_option::check(&self.slots)?;
             return Ok(self.slots.add(Field::TcpOption(option))?);
+        }
+        if fib::plan(self.job, op, &mut self.slots)? {
+            return Ok(());
         }
         if let Some(what) = info.not_offloaded {
             return Err(self.job.place.no_code(what));

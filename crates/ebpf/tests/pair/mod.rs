@@ -78,6 +78,7 @@ fn compiled_linked(
         place,
         next: &Next::Pass,
         shared: Some(states),
+        routes: None,
     })
 }
 
