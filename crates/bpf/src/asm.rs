@@ -117,6 +117,8 @@ pub enum Helper {
     SkbVlanPop = 19,
     Redirect = 23,
     SkbLoadBytes = 26,
+    SkbChangeType = 32,
+    SkbChangeTail = 38,
     SkbPullData = 39,
     SkbChangeHead = 43,
     XdpAdjustHead = 44,

@@ -236,7 +236,8 @@ impl<'a> Wishes<'a> {
         let device = device(link);
         let xdp = |generic| {
             let spot = Spot::Xdp { device: link.index, generic };
-            (spot, Place::Xdp(&device), format!("xdp of {}", link.name))
+            let at = if generic { Place::XdpGeneric(&device) } else { Place::Xdp(&device) };
+            (spot, at, format!("xdp of {}", link.name))
         };
         let tcx = || {
             let spot = Spot::TcxIngress { device: link.index };

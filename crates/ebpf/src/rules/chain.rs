@@ -143,6 +143,7 @@ impl Compiler<'_> {
         self.extensions_function();
         self.record_function();
         self.step_function();
+        self.answer_function();
         Ok(())
     }
 

@@ -40,8 +40,8 @@ pub(super) fn field(job: &Job<'_>, op: &Op) -> Result<Option<CtField>, String> {
     let family = match place {
         Place::Netfilter(hook) => Some(hook.family),
         // Elsewhere than in an attached ruleset the packets do not go on to the kernel's tracker.
-        Place::Xdp(_) | Place::TcxIngress(_) if job.shared.is_some() => None,
-        Place::Xdp(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => {
+        Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) if job.shared.is_some() => None,
+        Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => {
             return Err(format!(
                 "{}, where connections are not tracked yet",
                 place.no_code(format_args!("ct {key}"))
@@ -51,7 +51,7 @@ pub(super) fn field(job: &Job<'_>, op: &Op) -> Result<Option<CtField>, String> {
     let kernel = Kernel::running()?;
     let conn = kernel.conn.as_ref();
     let Some(conn) = conn else { return Err("the running kernel tracks no connections".into()) };
-    if family.is_none() && kernel.lookup.is_none() {
+    if family.is_none() && (kernel.lookup.is_none() || kernel.net.is_none()) {
         return Err(format!(
             "{}, since the running kernel has no bpf_xdp_ct_lookup() built in",
             place.no_code(format_args!("ct {key}"))

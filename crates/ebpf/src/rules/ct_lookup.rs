@@ -12,6 +12,7 @@
 //! Rules call it when the first of them asks for the connection. The verifier looks at it once,
 //! however many rules do. It has a frame of 32 bytes; headers are read into the caller's.
 
+use penstock_bpf::ProgramKind;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg, Reg::*, Width};
 use penstock_conntrack::{TcpTable, status};
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, protocol, tcp, udp};
@@ -20,7 +21,7 @@ use super::chain::Rule;
 use super::ct::{INFO, INVALID, IS_REPLY, IS_UNTRACKED, TEMPLATE, UNTRACKED};
 use super::ct_field::CtField;
 use super::frame::*;
-use super::kernel::{Conn, ConnLookup, Kernel};
+use super::kernel::{Conn, ConnLookup, Kernel, NetPath};
 use super::{Compiler, Place};
 
 /// Context and the caller's frame, while the function runs; the entry, once there is one.
@@ -107,7 +108,10 @@ impl Compiler<'_> {
     pub(super) fn look_up_function(&mut self) {
         let (Some(function), Some(bit)) = (self.look_up, self.plan.looked_up) else { return };
         let Ok(kernel) = Kernel::running() else { return };
-        let (Some(conn), Some(lookup)) = (&kernel.conn, &kernel.lookup) else { return };
+        let (Some(conn), Some(lookup), Some(net)) = (&kernel.conn, &kernel.lookup, &kernel.net)
+        else {
+            return;
+        };
         let ways = Ways {
             untracked: self.asm.label(),
             invalid: self.asm.label(),
@@ -129,7 +133,7 @@ impl Compiler<'_> {
         }
         self.tuple(&ways);
         self.find(kernel, conn, lookup, &ways);
-        self.first_packet(kernel, lookup, &ways);
+        self.first_packet(kernel, net, lookup, &ways);
         let asm = &mut self.asm;
         asm.bind(ways.untracked);
         asm.mov(R4, UNTRACKED);
@@ -176,8 +180,8 @@ impl Compiler<'_> {
 
     /// `len` bytes of the packet from [`AT`] on, into the caller's frame.
     fn load_to(&mut self, to: i16, len: usize, missing: Label) {
-        let helper = match self.job.place {
-            Place::Xdp(_) => Helper::XdpLoadBytes,
+        let helper = match self.job.place.kind() {
+            ProgramKind::Xdp => Helper::XdpLoadBytes,
             _ => Helper::SkbLoadBytes,
         };
         let asm = &mut self.asm;
@@ -439,8 +443,8 @@ impl Compiler<'_> {
         asm.mov(R4, R10);
         asm.alu(Alu::Add, R4, i32::from(OPTIONS));
         asm.mov(R5, OPTIONS_LEN);
-        asm.call_kfunc(match self.job.place {
-            Place::Xdp(_) => lookup.xdp,
+        asm.call_kfunc(match self.job.place.kind() {
+            ProgramKind::Xdp => lookup.xdp,
             _ => lookup.skb,
         });
         let asm = &mut self.asm;
@@ -665,7 +669,7 @@ impl Compiler<'_> {
     }
 
     /// Without an entry: whether a connection begins, and what the tracker puts into its entry.
-    fn first_packet(&mut self, kernel: &Kernel, lookup: &ConnLookup, ways: &Ways) {
+    fn first_packet(&mut self, kernel: &Kernel, net: &NetPath, lookup: &ConnLookup, ways: &Ways) {
         let asm = &mut self.asm;
         asm.bind(ways.none);
         asm.jump_if(Cond::Eq, WHAT, ERROR, ways.invalid);
@@ -680,17 +684,7 @@ impl Compiler<'_> {
         }
         asm.jump(ways.invalid);
         asm.bind(loose);
-        asm.mov(R1, OWN_CONTEXT);
-        asm.call_kfunc(kernel.of_context);
-        let path: &[i16] = match self.job.place {
-            Place::Xdp(_) => &[lookup.rxq, lookup.rxq_dev, lookup.dev_net],
-            _ => &[kernel.skb.dev, lookup.dev_net],
-        };
-        for at in path {
-            self.asm.load(Width::D, R1, R0, *at);
-            self.asm.mov(R2, 0);
-            self.asm.call_kfunc(kernel.cast);
-        }
+        self.network_namespace(kernel, net, OWN_CONTEXT);
         self.asm.load(Width::B, R1, R0, lookup.net_loose);
         self.asm.jump_if(Cond::Eq, R1, 0, ways.invalid);
         self.asm.bind(ways.new);

@@ -35,6 +35,10 @@ pub(super) struct Kernel {
     /// How programs of devices find connections; `None` where the kernel has no functions for it,
     /// or they are those of a module.
     pub(super) lookup: Option<ConnLookup>,
+    /// From a packet at a device to its network namespace; `None` where the kernel has none.
+    pub(super) net: Option<NetPath>,
+    /// What answers of `reject` are made of; `None` where the kernel has no IPv6.
+    pub(super) answers: Option<Answers>,
 }
 
 /// Offsets in `struct sk_buff`.
@@ -111,17 +115,41 @@ pub(super) struct ConnLookup {
     pub(super) xdp: u32,
     pub(super) skb: u32,
     pub(super) release: u32,
-    /// `struct xdp_buff`, `struct xdp_rxq_info`: the device.
-    pub(super) rxq: i16,
-    pub(super) rxq_dev: i16,
-    /// `struct net_device`, `struct net`: whether a connection may begin in its middle.
-    pub(super) dev_net: i16,
+    /// `struct net`: whether a connection may begin in its middle.
     pub(super) net_loose: i16,
     /// `struct ip_ct_tcp` in `struct nf_conn`: state, last packet, and flags of both sides.
     pub(super) state: i16,
     pub(super) last_dir: i16,
     pub(super) last_index: i16,
     pub(super) flags: [i16; 2],
+}
+
+/// Offsets on the way from a packet at a device to its network namespace.
+#[derive(Debug)]
+pub(super) struct NetPath {
+    /// `struct xdp_buff`
+    pub(super) rxq: i16,
+    /// `struct xdp_rxq_info`
+    pub(super) rxq_dev: i16,
+    /// `struct net_device`
+    pub(super) dev_net: i16,
+}
+
+/// Offsets for answers of `reject`.
+#[derive(Debug)]
+pub(super) struct Answers {
+    /// `struct net`: the TTL of IPv4, one byte; a pointer to `struct ipv6_devconf`.
+    pub(super) ttl: i16,
+    pub(super) devconf: i16,
+    /// `struct ipv6_devconf`
+    pub(super) hop_limit: i16,
+    /// `struct sk_buff`: what is known of the checksum (`CHECKSUM_*`), and which is unfinished.
+    pub(super) ip_summed: Field,
+    pub(super) csum_start: i16,
+    pub(super) csum_offset: i16,
+    /// The unfinished one is a CRC; it is in an inner packet.
+    pub(super) csum_not_inet: Option<Field>,
+    pub(super) encapsulation: Field,
 }
 
 /// Reads the type information of the running kernel, which programs at netfilter hooks need: before
@@ -200,6 +228,8 @@ impl Kernel {
             state_out: at("nf_hook_state", "out")?,
             device,
             lookup: ConnLookup::in_types(&types),
+            net: NetPath::in_types(&types),
+            answers: Answers::in_types(&types),
             // It may be a module.
             conn: Conn::in_types(&types)
                 .or_else(|| Conn::in_types(&types.of_module("nf_conntrack").ok()?)),
@@ -243,14 +273,38 @@ impl ConnLookup {
             xdp: types.function("bpf_xdp_ct_lookup")?,
             skb: types.function("bpf_skb_ct_lookup")?,
             release: types.function("bpf_ct_release")?,
-            rxq: at("xdp_buff", "rxq")?,
-            rxq_dev: at("xdp_rxq_info", "dev")?,
-            dev_net: at("net_device", "nd_net.net")?,
             net_loose: at("net", "ct.nf_ct_proto.tcp.tcp_loose")?,
             state: at("nf_conn", "proto.tcp.state")?,
             last_dir: at("nf_conn", "proto.tcp.last_dir")?,
             last_index: at("nf_conn", "proto.tcp.last_index")?,
             flags: [seen, seen.checked_add(step)?],
+        })
+    }
+}
+
+impl NetPath {
+    fn in_types(types: &Types) -> Option<NetPath> {
+        let at = |structure: &str, path: &str| types.field(structure, path).map(place);
+        Some(NetPath {
+            rxq: at("xdp_buff", "rxq")?,
+            rxq_dev: at("xdp_rxq_info", "dev")?,
+            dev_net: at("net_device", "nd_net.net")?,
+        })
+    }
+}
+
+impl Answers {
+    fn in_types(types: &Types) -> Option<Answers> {
+        let at = |structure: &str, path: &str| types.field(structure, path).map(place);
+        Some(Answers {
+            ttl: at("net", "ipv4.sysctl_ip_default_ttl")?,
+            devconf: at("net", "ipv6.devconf_all")?,
+            hop_limit: at("ipv6_devconf", "hop_limit")?,
+            ip_summed: types.field("sk_buff", "ip_summed")?,
+            csum_start: at("sk_buff", "csum_start")?,
+            csum_offset: at("sk_buff", "csum_offset")?,
+            csum_not_inet: types.field("sk_buff", "csum_not_inet"),
+            encapsulation: types.field("sk_buff", "encapsulation")?,
         })
     }
 }

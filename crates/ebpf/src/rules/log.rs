@@ -45,7 +45,7 @@ pub(super) fn check(place: Place<'_>) -> Result<(), String> {
 /// The hook of a place.
 fn hook(place: Place<'_>) -> Hook {
     match place {
-        Place::Xdp(_) | Place::TcxIngress(_) => Hook::Ingress,
+        Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) => Hook::Ingress,
         Place::TcxEgress(_) => Hook::Egress,
         Place::Netfilter(at) => match at.hook {
             InetHook::Prerouting => Hook::Prerouting,
@@ -303,7 +303,9 @@ impl Compiler<'_> {
     /// Indexes of the devices of the hook, into the record at R9.
     fn record_devices(&mut self, kernel: &Kernel) {
         let (input, output) = match self.job.place {
-            Place::Xdp(device) | Place::TcxIngress(device) => (device.index, 0),
+            Place::Xdp(device) | Place::XdpGeneric(device) | Place::TcxIngress(device) => {
+                (device.index, 0)
+            }
             Place::TcxEgress(device) => (0, device.index),
             Place::Netfilter(_) => (0, 0),
         };

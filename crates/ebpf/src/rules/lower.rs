@@ -98,6 +98,7 @@ impl Compiler<'_> {
             }
             Op::Stateful(_) | Op::NumgenInc { .. } => self.stateful(op, rule)?,
             Op::Log(log) => self.log(log, rule.block)?,
+            Op::Reject(reject) => self.reject(reject, rule)?,
             Op::SetUpdate(update) => self.set_update(update, rule)?,
             Op::LookupDynamic { .. } => self.dynamic_lookup(op, rule)?,
             Op::Fib { dst, .. } => self.fib(op, *dst, rule)?,

@@ -36,7 +36,9 @@ pub(super) fn source(place: Place<'_>, key: MetaKey, inet: bool) -> Result<Sourc
     let zeros = |len| Source::Constant(vec![0; len]);
     let none = || Err(place.no_code(format_args!("meta {key}")));
     let (arrival, leaving) = match place {
-        Place::Xdp(device) | Place::TcxIngress(device) => (Some(device), None),
+        Place::Xdp(device) | Place::XdpGeneric(device) | Place::TcxIngress(device) => {
+            (Some(device), None)
+        }
         Place::TcxEgress(device) => (None, Some(device)),
         Place::Netfilter(hook) => match (key, hook.family) {
             (MetaKey::NfProto, InetFamily::V4 | InetFamily::V6) => {
@@ -80,7 +82,7 @@ pub(super) fn source(place: Place<'_>, key: MetaKey, inet: bool) -> Result<Sourc
         MetaKey::Prandom => Source::Random,
         // In front of sockets and routes.
         MetaKey::SkUid | MetaKey::SkGid | MetaKey::Cgroup | MetaKey::RtClassid => match place {
-            Place::Xdp(_) | Place::TcxIngress(_) => Source::Absent,
+            Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) => Source::Absent,
             Place::TcxEgress(_) | Place::Netfilter(_) => return none(),
         },
         MetaKey::Cpu if is_skb => Source::Processor,

@@ -9,6 +9,9 @@
 //! The second is the chains, which see nothing but these places: so the kernel's verifier has one
 //! state to follow at each rule, and a field is loaded once however many rules ask for it.
 
+mod answer;
+mod answer_send;
+mod answer_sum;
 mod chain;
 mod clocks;
 mod constants;
@@ -34,6 +37,7 @@ mod place;
 mod plan;
 mod prologue;
 mod records;
+mod reject;
 mod routes;
 mod search;
 mod set;
@@ -223,7 +227,7 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
 pub fn compile_with(job: Job<'_>, long: usize) -> Result<Compiled, NotOffloadable> {
     let kernel = match job.place {
         Place::Netfilter(_) => Some(kernel::Kernel::running().map_err(NotOffloadable::all)?),
-        Place::Xdp(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => None,
+        Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => None,
     };
     let plan = plan::Plan::new(&job, long)?;
     if let (Place::TcxEgress(_), true) = (job.place, plan.headers()) {
@@ -251,6 +255,7 @@ pub fn compile_with(job: Job<'_>, long: usize) -> Result<Compiled, NotOffloadabl
         live_uses: Vec::new(),
         record: None,
         step: None,
+        answer: None,
         sites: Vec::new(),
     };
     compiler.prologue();
@@ -298,6 +303,8 @@ struct Compiler<'a> {
     record: Option<Label>,
     /// The function that tells of a step, if something needs it.
     step: Option<Label>,
+    /// The function that answers a packet which is rejected, if something needs it.
+    answer: Option<Label>,
     sites: Vec<Arc<Site>>,
 }
 

@@ -11,8 +11,10 @@ use super::Device;
 /// Where a program of chains runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
-    /// XDP of a device, for chains at its ingress hook.
+    /// XDP of a device in its driver, for chains at its ingress hook.
     Xdp(&'a Device),
+    /// XDP of a device in the kernel's generic way, for chains at its ingress hook.
+    XdpGeneric(&'a Device),
     /// tcx ingress of a device, for chains at its ingress hook.
     TcxIngress(&'a Device),
     /// tcx egress of a device, for chains at its egress hook.
@@ -25,7 +27,7 @@ impl<'a> Place<'a> {
     /// What a program is that runs there.
     pub fn kind(self) -> ProgramKind {
         match self {
-            Place::Xdp(_) => ProgramKind::Xdp,
+            Place::Xdp(_) | Place::XdpGeneric(_) => ProgramKind::Xdp,
             Place::TcxIngress(_) | Place::TcxEgress(_) => ProgramKind::SchedCls,
             Place::Netfilter(_) => ProgramKind::Netfilter,
         }
@@ -34,9 +36,10 @@ impl<'a> Place<'a> {
     /// The device whose packets the program sees.
     pub fn device(self) -> Option<&'a Device> {
         match self {
-            Place::Xdp(device) | Place::TcxIngress(device) | Place::TcxEgress(device) => {
-                Some(device)
-            }
+            Place::Xdp(device)
+            | Place::XdpGeneric(device)
+            | Place::TcxIngress(device)
+            | Place::TcxEgress(device) => Some(device),
             Place::Netfilter(_) => None,
         }
     }
@@ -52,6 +55,7 @@ impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Xdp(_) => f.write_str("XDP"),
+            Place::XdpGeneric(_) => f.write_str("generic XDP"),
             Place::TcxIngress(_) => f.write_str("tcx ingress"),
             Place::TcxEgress(_) => f.write_str("tcx egress"),
             Place::Netfilter(hook) => write!(f, "netfilter hook {hook}"),

@@ -19,7 +19,7 @@ use super::live_sets::{self, Named};
 use super::long::{Have, LongChains};
 use super::meta::{self, Source};
 use super::{Entry, Job, NotOffloadable, Place, StateRef, log, stateful, trace};
-use super::{ct, dynset, extension, fib, tcp_option};
+use super::{ct, dynset, extension, fib, reject, tcp_option};
 use penstock_bpf::ProgramKind;
 
 /// `ARPHRD_*` of devices with Ethernet frames: Ethernet and loopback.
@@ -245,6 +245,9 @@ impl Survey<'_> {
     fn op(&mut self, op: &Op, info: &Info, inet: bool) -> Result<(), String> {
         if matches!(op, Op::Log(_)) && self.job.shared.is_some() {
             return log::check(self.job.place);
+        }
+        if matches!(op, Op::Reject(_)) && self.job.shared.is_some() {
+            return reject::check(self.job.place);
         }
         if let Op::MetaSet { key, .. } = op {
             if *key == MetaKey::NfTrace && self.traces {

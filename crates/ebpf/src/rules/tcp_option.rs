@@ -6,9 +6,10 @@
 use penstock_wire::tcp::option::NOP;
 use penstock_wire::{protocol, tcp};
 
+use super::Compiler;
 use super::exthdr_field::TcpOption;
 use super::frame::*;
-use super::{Compiler, Place};
+use penstock_bpf::ProgramKind;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
 /// Bytes of the longest header, and of the options in it.
@@ -124,8 +125,8 @@ impl Compiler<'_> {
             asm.mov(R2, COUNTERS);
             scratch(asm, R3);
             asm.load(Width::D, R4, R10, WALK + AT_LEN);
-            asm.call(match self.job.place {
-                Place::Xdp(_) => Helper::XdpLoadBytes,
+            asm.call(match self.job.place.kind() {
+                ProgramKind::Xdp => Helper::XdpLoadBytes,
                 _ => Helper::SkbLoadBytes,
             });
         }

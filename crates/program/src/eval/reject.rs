@@ -23,32 +23,13 @@ pub(super) fn eval<E: Env>(reject: &Reject, packet: &Packet, env: &mut E) -> Ste
         _ => None,
     };
     if let Some(v6) = v6 {
-        let icmp = |code| if v6 { Rejection::Icmpv6(code) } else { Rejection::Icmp(code) };
+        let code = reject.icmp_code(v6);
         let rejection = match reject.kind {
-            RejectType::IcmpUnreach => icmp(reject.code),
-            RejectType::IcmpxUnreach => icmp(icmpx(reject.code, v6)),
             RejectType::TcpRst => Rejection::TcpReset,
+            _ if v6 => Rejection::Icmpv6(code),
+            _ => Rejection::Icmp(code),
         };
         env.reject(packet, rejection);
     }
     Step::Drop
-}
-
-/// `nft_reject_icmp_code()`, `nft_reject_icmpv6_code()`.
-fn icmpx(code: u8, v6: bool) -> u8 {
-    match (code, v6) {
-        // No route.
-        (0, _) => 0,
-        // Port unreachable.
-        (1, false) => 3,
-        (1, true) => 4,
-        // Host unreachable.
-        (2, false) => 1,
-        (2, true) => 3,
-        // Administratively prohibited.
-        (3, false) => 13,
-        (3, true) => 1,
-        // The kernel takes no other code.
-        _ => 0,
-    }
 }

@@ -24,3 +24,32 @@ pub struct Reject {
     /// `NFTA_REJECT_ICMP_CODE`.
     pub code: u8,
 }
+
+impl Reject {
+    /// The code of an error for a packet of IPv6 or of IPv4, which does not count for a reset.
+    pub fn icmp_code(&self, v6: bool) -> u8 {
+        match self.kind {
+            RejectType::IcmpxUnreach => icmpx(self.code, v6),
+            RejectType::IcmpUnreach | RejectType::TcpRst => self.code,
+        }
+    }
+}
+
+/// `nft_reject_icmp_code()`, `nft_reject_icmpv6_code()`.
+fn icmpx(code: u8, v6: bool) -> u8 {
+    match (code, v6) {
+        // No route.
+        (0, _) => 0,
+        // Port unreachable.
+        (1, false) => 3,
+        (1, true) => 4,
+        // Host unreachable.
+        (2, false) => 1,
+        (2, true) => 3,
+        // Administratively prohibited.
+        (3, false) => 13,
+        (3, true) => 1,
+        // The kernel takes no other code.
+        _ => 0,
+    }
+}
