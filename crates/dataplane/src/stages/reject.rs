@@ -23,20 +23,13 @@ use crate::stages::icmp4::Options;
 use crate::stages::icmp6::{TxMeta, pseudo};
 use crate::worker::Worker;
 
-/// Whether the transport checksum is right, or is none that could be checked
-/// (`nf_reject_verify_csum()`). A later fragment never comes here.
-fn checksum_ok(payload: &[u8], proto: u8, pseudo: checksum::Sum, head: checksum::Sum) -> bool {
+/// Whether the checksum is right, or is none that could be checked (`nf_reject_verify_csum()`).
+/// `front` is the sum of what it covers besides the payload. A later fragment never comes here.
+fn checksum_ok(payload: &[u8], proto: u8, front: checksum::Sum) -> bool {
     match proto {
-        protocol::TCP => pseudo.bytes(payload).is_valid(),
-        protocol::UDP => match payload.get(6..8) {
-            Some([0, 0]) => true,
-            Some(_) => pseudo.bytes(payload).is_valid(),
-            None => true,
-        },
-        protocol::ICMPV6 => pseudo.bytes(payload).is_valid(),
-        protocol::GRE if payload.first().is_none_or(|flags| flags & 0x80 == 0) => true,
-        protocol::AH | protocol::ESP | protocol::SCTP | protocol::UDPLITE | protocol::DCCP => true,
-        _ => head.bytes(payload).is_valid(),
+        protocol::AH | protocol::ESP | protocol::GRE | protocol::SCTP | protocol::UDPLITE => true,
+        protocol::UDP if payload.get(6..8) == Some(&[0, 0]) => true,
+        _ => front.bytes(payload).is_valid(),
     }
 }
 
@@ -104,9 +97,12 @@ fn reset6(network: &[u8]) -> Option<[u8; tcp::LEN]> {
 
 fn unreachable_ok4(h: &ipv4::Header<'_>, head: &[u8]) -> bool {
     let payload = h.payload();
-    let none = checksum::Sum::new().bytes(head);
-    h.fragment_offset() == 0
-        && checksum_ok(payload, h.protocol(), h.pseudo(payload.len()).bytes(head), none)
+    // Of other protocols the kernel knows no pseudo header (`nf_ip_checksum()`).
+    let front = match h.protocol() {
+        protocol::TCP | protocol::UDP => h.pseudo(payload.len()),
+        _ => checksum::Sum::new(),
+    };
+    h.fragment_offset() == 0 && checksum_ok(payload, h.protocol(), front.bytes(head))
 }
 
 /// The IPv4 header of a packet with its options.
@@ -285,15 +281,20 @@ impl<S: Sink> Worker<'_, S> {
         let Some((proto, offset)) = transport6(network) else { return false };
         // Where nothing follows the headers, nothing is answered.
         let Some(payload) = network.get(offset..).filter(|p| !p.is_empty()) else { return false };
-        checksum_ok(payload, proto, h.pseudo(proto, payload.len()), checksum::Sum::new())
+        checksum_ok(payload, proto, h.pseudo(proto, payload.len()))
     }
 
     /// As in the kernel, an error quotes the frame with its padding, and the checksum of a segment
     /// is wrong if padding follows it: such a segment is not answered.
     fn reject_on_link4(&mut self, packet: &Packet, how: Rejection, port: Option<&BridgePort>) {
         let padded = packet.network();
-        let Ok(total) = ipv4::check_input(padded) else { return };
-        let network = &padded[..total];
+        // Where a checksum counts, that of the header does, too (`nf_reject_iphdr_validate()`).
+        let Some(h) = ipv4::Header::new(padded) else { return };
+        let (header_len, total) = (h.header_len(), usize::from(h.total_len()));
+        if h.version() != 4 || header_len < ipv4::LEN || total < header_len {
+            return;
+        }
+        let Some(network) = padded.get(..total) else { return };
         let Some(h) = ipv4::Header::new(network) else { return };
         let ttl = self.settings.ttl;
         let mut bytes = self.bytes();
@@ -332,12 +333,13 @@ impl<S: Sink> Worker<'_, S> {
         if h.version() != 6 || total > padded.len() {
             return;
         }
-        let network = &padded[..total];
+        // One that says no length ends with the frame.
+        let network = if h.payload_len() == 0 { padded } else { &padded[..total] };
         let hop_limit = self.hop_limit6_of_all();
         let mut bytes = self.bytes();
         match how {
             Rejection::Icmpv6(code) => {
-                if self.unreachable_ok6(network) && !is_unreachable6(network) {
+                if self.unreachable_ok6(network) && !is_unreachable6(padded) {
                     let quote = &padded[..padded.len().min(icmpv6::REJECT_QUOTE_MAX)];
                     bytes.extend_from_slice(&head6(
                         &h,
@@ -403,14 +405,15 @@ impl<S: Sink> Worker<'_, S> {
 /// (`nf_skb_is_icmp_unreach()`).
 fn is_unreachable4(h: &ipv4::Header<'_>) -> bool {
     h.protocol() == protocol::ICMP
-        && h.payload().first().is_none_or(|k| *k == icmp::DEST_UNREACHABLE)
+        && h.payload().first().is_some_and(|k| *k == icmp::DEST_UNREACHABLE)
 }
 
+/// First fragments do not count.
 fn is_unreachable6(network: &[u8]) -> bool {
-    match transport6(network) {
-        Some((protocol::ICMPV6, offset)) => {
-            network.get(offset).is_none_or(|k| *k == icmpv6::DEST_UNREACHABLE)
-        }
-        _ => false,
-    }
+    let found = network.get(6).and_then(|next| ipv6_ext::skip(network, ipv6::LEN, *next));
+    found.is_some_and(|found| {
+        found.protocol == protocol::ICMPV6
+            && found.frag == 0
+            && network.get(found.offset) == Some(&icmpv6::DEST_UNREACHABLE)
+    })
 }
