@@ -11,6 +11,7 @@
 mod attach;
 mod attached_fib;
 mod attached_records;
+mod attached_reject;
 mod begin;
 mod bpf;
 mod bursts;

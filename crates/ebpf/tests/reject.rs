@@ -20,7 +20,7 @@ use penstock_ruleset::link::{Linked, LinkedBase};
 use penstock_ruleset::{Family, Ruleset};
 use penstock_testkit::build::*;
 use penstock_wire::ethernet::Mac;
-use penstock_wire::{icmpv6, ipv6, ipv6_ext};
+use penstock_wire::{icmpv6, ipv4, ipv6, ipv6_ext};
 use reject_frames::{Made, frame, left_to_device};
 use sockets::{LeftToDevice, Socket};
 
@@ -330,4 +330,56 @@ fn long_chains_answer_what_nf_tables_answers() {
         compare("reject-long", At::Tcx, long_rules, |rng| frame(rng, 2900));
         compare("reject-lxdp", At::Xdp, long_rules, |rng| frame(rng, 2900));
     }
+}
+
+/// In an inet table nf_tables sends what the host sends. A program answers as in a netdev table: a
+/// reset is the same, an error differs in its IP header.
+#[test]
+fn programs_of_inet_tables_answer_at_once() {
+    if !can() {
+        return;
+    }
+    let lab = Lab::new("reject-inet", 1500);
+    lab.all.ip(
+        "r",
+        "addr add 198.18.0.1/24 dev r0\nneigh add 198.18.0.7 lladdr 02:00:00:00:00:a0 dev r0 nud permanent\n",
+    );
+    let rules = |device: &str| {
+        format!(
+            "table inet t {{
+                chain in {{ type filter hook ingress device \"{device}\" priority 0; policy accept;
+                    meta l4proto tcp counter reject with tcp reset
+                    meta l4proto udp counter reject with icmpx admin-prohibited
+                }}
+            }}\n"
+        )
+    };
+    let mut ruleset = Ruleset::default();
+    session(&mut ruleset, &rules("r1"));
+    lab.nft("-f -", &rules("r0"));
+    let states = SharedStates::new().unwrap();
+    let (link, mut counts) = attach(&lab, &ruleset, At::Tcx, &states);
+    let front = || {
+        Ethernet::new("02:00:00:00:00:a0", "02:00:00:00:00:f0")
+            / Ipv4::new("198.18.0.7", "198.18.0.1")
+    };
+    let answers = |frame: Frame| {
+        [0, 1].map(|end| {
+            assert!(lab.ends[end].send(&frame.build(), LeftToDevice::default()));
+            lab.ends[end].receive(2000).expect("an answer").0
+        })
+    };
+    let [kernel, program] = answers(front() / Tcp::new(5, 80).syn().seq(7).mss(1460));
+    assert_eq!(program, kernel);
+    let [kernel, program] = answers(front() / Udp::new(5, 53) / payload(b"question"));
+    let (from, to) = (14 + ipv4::LEN, kernel.len());
+    assert_eq!(program[from..], kernel[from..to], "the same error");
+    assert_eq!(program[..15], kernel[..15], "the same link header");
+    let [theirs, ours] = [&kernel, &program].map(|frame| ipv4::Header::new(&frame[14..]).unwrap());
+    assert_eq!((theirs.src(), theirs.dst(), theirs.ttl()), (ours.src(), ours.dst(), ours.ttl()));
+    assert_eq!((theirs.tos(), ours.tos()), (0xc0, 0));
+    drop(link);
+    counts.collect().unwrap();
+    let kernel = counters(&lab.nft("list table inet t", ""));
+    assert_eq!(counters(&session(&mut ruleset, "list ruleset")), kernel);
 }

@@ -15,7 +15,6 @@ use penstock_wire::protocol::{
 use penstock_wire::{ethernet, icmp, icmpv6, ipv4, ipv6, protocol, tcp, vlan};
 
 use super::kernel::{Answers, Kernel};
-use super::reject::RESET;
 
 /// Bytes of the caller's frame.
 pub(super) const MEMORY: u32 = 216;
@@ -49,8 +48,9 @@ pub(super) const KEPT: i16 = 192;
 pub(super) const REST: i16 = 196;
 pub(super) const FRONT: i16 = 204;
 pub(super) const WRITTEN: i16 = 208;
-/// What is asked for: see [`RESET`].
+/// What is asked for: one byte each, whether it is a reset, and codes for IPv4 and IPv6.
 pub(super) const HOW: i16 = 200;
+pub(super) const RESET: i32 = 1;
 
 /// `CHECKSUM_*`
 pub(super) const UNNECESSARY: i32 = 1;

@@ -15,15 +15,12 @@ use penstock_bpf::asm::{Alu, Reg, Reg::*, Width};
 use penstock_bpf::{ProgramKind, tcx, xdp};
 use penstock_program::expr::{Reject, RejectType};
 
-use super::answer::{Answer, HOW, MEMORY};
+use super::answer::{Answer, HOW, MEMORY, RESET};
 use super::chain::Rule;
 use super::frame::*;
 use super::kernel::{Kernel, NetPath};
 use super::sites::Verdict;
 use super::{Compiler, Device, Place};
-
-/// In [`HOW`]: whether it is a reset; codes for IPv4 and IPv6 follow.
-pub(super) const RESET: i32 = 1;
 
 /// Whether a place has `reject`. The error is why not.
 pub(super) fn check(place: Place<'_>) -> Result<(), String> {
