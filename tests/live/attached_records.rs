@@ -130,9 +130,10 @@ const TRACED: [(&str, &str); 3] = [
         "table netdev n {
            chain in { type filter hook ingress device r0 priority 0;
              udp dport 53 meta nftrace set 1
-             udp dport 9000 meta nftrace set 1 counter drop
+             udp dport 9000 meta nftrace set 1 counter reject
              udp dport 9002 meta nftrace set 1
            }
+           chain back { type filter hook egress device r0 priority 0; counter; }
            chain out { type filter hook egress device r1 priority 0;
              udp dport 53 counter accept
            }

@@ -10,7 +10,7 @@ mod sockets;
 
 use fastrand::Rng;
 use namespaces::{Namespaces, run};
-use penstock_bpf::{Link, Mode, Next};
+use penstock_bpf::{Link, Mode, Next, tcx, xdp};
 use penstock_ebpf::rules::{Counters, Device, Entry, Job, Place, SharedStates, compile};
 use penstock_lang::names::NoNames;
 use penstock_lang::session::{Options, Session};
@@ -382,4 +382,59 @@ fn programs_of_inet_tables_answer_at_once() {
     counts.collect().unwrap();
     let kernel = counters(&lab.nft("list table inet t", ""));
     assert_eq!(counters(&session(&mut ruleset, "list ruleset")), kernel);
+}
+
+/// Rules before one that rejects have their own use of what its function is lent.
+#[test]
+fn answers_follow_all_that_rules_do() {
+    if !rights::may_load() {
+        return;
+    }
+    let interface = Interface { name: [0; 16], kind: [0; 16], arphrd: 1, group: 0 };
+    let device = Device { index: 1, mac: Mac([2, 0, 0, 0, 0, 2]), interface };
+    let frame = Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02")
+        / Ipv4::new("198.18.0.1", "198.18.0.2")
+        / Udp::new(1, 53);
+    let many = (0..30).map(|n| format!("@nh,{},32 1 drop\n", n * 8)).collect::<String>();
+    for rules in [
+        "log prefix \"x\"\n udp dport 53 reject",
+        "log group 3\n ct state invalid drop\n log\n reject",
+        "ct state new counter\n udp dport 53 log\n ct mark 0 reject\n reject",
+        "meta nftrace set 1\n udp dport 53 reject",
+        "limit rate 5/second counter\n quota 1 mbytes counter\n last\n reject",
+        "add @seen { ip saddr timeout 1m counter }\n ip saddr @seen reject",
+        "tcp option maxseg exists drop\n exthdr frag exists drop\n reject",
+        "jump other\n drop",
+        &format!("{many} log\n reject"),
+    ] {
+        let text = format!(
+            "table inet t {{
+                set seen {{ type ipv4_addr; flags dynamic,timeout; size 100; }}
+                chain c {{ type filter hook ingress device lan priority 0; {rules}\n }}
+                chain other {{ udp dport 53 log level info counter reject with icmpx no-route\n }}
+            }}\n"
+        );
+        let mut ruleset = Ruleset::default();
+        session(&mut ruleset, &text);
+        let states = SharedStates::new().unwrap();
+        states.records().listen(true).unwrap();
+        let linked = Linked::new(&ruleset.generation()).unwrap();
+        let entries = [Entry::Inet(linked.bases[0].chain)];
+        for (place, verdict) in
+            [(Place::Xdp(&device), xdp::TX), (Place::TcxIngress(&device), tcx::REDIRECT)]
+        {
+            if place.kind() == penstock_bpf::ProgramKind::Xdp && rules.contains("nftrace") {
+                continue;
+            }
+            let (image, shared) = (&linked.image, Some(&states));
+            let job = Job { image, entries: &entries, place, next: &Next::Pass, shared };
+            let compiled = compile(job).unwrap_or_else(|e| panic!("{place} {rules}: {e}"));
+            let (program, _counts) = compiled.load("rules").unwrap_or_else(|e| {
+                let log = &e.log[e.log.len().saturating_sub(3000)..];
+                panic!("{place} {rules}: {e}\n{log}")
+            });
+            let ran = program.run(&frame.build(), 1, 1).unwrap();
+            assert_eq!((ran.verdict, ran.frame.len()), (verdict, 14 + 28 + 28), "{place} {rules}");
+        }
+    }
 }

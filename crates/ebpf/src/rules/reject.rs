@@ -49,6 +49,7 @@ impl Compiler<'_> {
     /// Answers, and drops the packet.
     pub(super) fn reject(&mut self, reject: &Reject, rule: &Rule) -> Result<(), String> {
         self.trace_rule(Verdict::Drop, rule)?;
+        self.trace_end();
         let kind = if reject.kind == RejectType::TcpRst { RESET } else { 0 };
         let [v4, v6] = [false, true].map(|v6| i32::from(reject.icmp_code(v6)));
         let function = *self.answer.get_or_insert_with(|| self.asm.label());

@@ -201,6 +201,22 @@ impl Compiler<'_> {
         self.trace_step(Event::Rule(handle, verdict), rule.block, Some(rule.index), false)
     }
 
+    /// A packet that becomes another one is traced no more.
+    pub(super) fn trace_end(&mut self) {
+        let (true, Some(shared), Ok(kernel)) =
+            (self.plan.traces, self.job.shared, Kernel::running())
+        else {
+            return;
+        };
+        let untraced = self.asm.label();
+        self.asm.load(Width::W, R1, R10, EVENT + AT_TRACE);
+        self.asm.jump_if(Cond::Eq, R1, 0, untraced);
+        self.packet_identity(kernel);
+        self.traced_packet(shared.records());
+        self.asm.call(Helper::MapDelete);
+        self.asm.bind(untraced);
+    }
+
     /// The policy of a base chain decides.
     pub(super) fn trace_policy(&mut self, block: Block) -> Result<(), String> {
         if !self.plan.traces {
