@@ -130,7 +130,7 @@ fn attach(lab: &Lab, ruleset: &Ruleset, at: At, states: &SharedStates) -> (Link,
         At::Egress => Place::TcxEgress(&device),
     };
     let (image, shared) = (&linked.image, Some(states));
-    let job = Job { image, entries: &entries, place, next: &Next::Pass, shared };
+    let job = Job { image, entries: &entries, place, next: &Next::Pass, shared, routes: None };
     let compiled = compile(job).unwrap_or_else(|e| panic!("{e}"));
     let (program, counts) = compiled
         .load("rules")
@@ -427,7 +427,8 @@ fn answers_follow_all_that_rules_do() {
                 continue;
             }
             let (image, shared) = (&linked.image, Some(&states));
-            let job = Job { image, entries: &entries, place, next: &Next::Pass, shared };
+            let job =
+                Job { image, entries: &entries, place, next: &Next::Pass, shared, routes: None };
             let compiled = compile(job).unwrap_or_else(|e| panic!("{place} {rules}: {e}"));
             let (program, _counts) = compiled.load("rules").unwrap_or_else(|e| {
                 let log = &e.log[e.log.len().saturating_sub(3000)..];

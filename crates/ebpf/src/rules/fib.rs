@@ -96,7 +96,9 @@ fn layouts(place: Place<'_>) -> &'static [Layout] {
             InetFamily::V4 => &[V4],
             InetFamily::V6 => &[V6],
         },
-        Place::Xdp(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => &[V4, V6],
+        Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => {
+            &[V4, V6]
+        }
     }
 }
 
@@ -105,7 +107,7 @@ fn layouts(place: Place<'_>) -> &'static [Layout] {
 fn may_skip(place: Place<'_>) -> bool {
     match place {
         Place::Netfilter(hook) => matches!(hook.hook, InetHook::Prerouting | InetHook::Input),
-        Place::Xdp(_) | Place::TcxIngress(_) => true,
+        Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) => true,
         Place::TcxEgress(_) => false,
     }
 }
@@ -244,7 +246,9 @@ impl Compiler<'_> {
                 let slot = self.plan.slots.find(Field::Index(Side::In)).ok_or_else(refused)?;
                 self.asm.load(Width::W, R0, R10, slot.at);
             }
-            Place::Xdp(device) | Place::TcxIngress(device) => self.asm.mov32(R0, device.index),
+            Place::Xdp(device) | Place::XdpGeneric(device) | Place::TcxIngress(device) => {
+                self.asm.mov32(R0, device.index);
+            }
             Place::TcxEgress(_) => self.asm.mov(R0, 0),
         }
         self.asm.jump(done);
