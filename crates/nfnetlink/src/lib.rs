@@ -32,6 +32,7 @@ mod globals;
 mod helpers;
 mod hooks;
 mod ipset;
+pub mod kernel;
 mod message;
 mod nf_tables;
 mod packets;

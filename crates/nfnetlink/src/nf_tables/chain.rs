@@ -171,6 +171,45 @@ fn attributes(to: &mut Writer, number: u8, table: &Table, chain: &Chain, uses: u
     }
 }
 
+/// What a program sends to make a chain: all of it but its rules.
+pub fn write_new(to: &mut Writer, table: &Table, chain: &Chain) {
+    to.string(NFTA_CHAIN_TABLE, &table.name);
+    to.string(NFTA_CHAIN_NAME, &chain.name);
+    let mut flags = if chain.anonymous { BINDING } else { 0 };
+    if let Some(base) = &chain.base {
+        write_base(to, table.family, base);
+        if let Some(counter) = chain.counted() {
+            write_counter(to, &counter);
+        }
+        flags |= if base.offload { OFFLOAD } else { 0 };
+    }
+    if flags != 0 {
+        to.be32(NFTA_CHAIN_FLAGS, flags);
+    }
+    if !chain.userdata.is_empty() {
+        to.attribute(NFTA_CHAIN_USERDATA, &chain.userdata);
+    }
+}
+
+/// What a program sends to give a base chain another policy.
+pub fn write_policy(to: &mut Writer, table: &Table, chain: &Chain, accept: bool) {
+    to.string(NFTA_CHAIN_TABLE, &table.name);
+    to.string(NFTA_CHAIN_NAME, &chain.name);
+    to.be32(NFTA_CHAIN_POLICY, accept.into());
+}
+
+/// What a program sends to add devices to a base chain, or to take them away.
+pub fn write_devices_of(to: &mut Writer, table: &Table, chain: &Chain, devices: &[Arc<str>]) {
+    to.string(NFTA_CHAIN_TABLE, &table.name);
+    to.string(NFTA_CHAIN_NAME, &chain.name);
+    let Some(base) = &chain.base else { return };
+    to.nest(NFTA_CHAIN_HOOK, |to| {
+        to.be32(NFTA_HOOK_HOOKNUM, hook_number(table.family, base.hook));
+        to.be32(NFTA_HOOK_PRIORITY, base.priority as u32);
+        to.nest(NFTA_HOOK_DEVS, |to| write_devices(to, devices));
+    });
+}
+
 /// `nf_tables_fill_chain_info()`. What is gone has name and handle only.
 pub fn fill(
     to: &mut Writer,

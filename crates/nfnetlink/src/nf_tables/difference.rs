@@ -51,7 +51,7 @@ fn by_handle(chain: &Chain) -> HashMap<u64, &Arc<Rule>> {
 
 /// Whether a rule is as it was, but for what packets change: one that takes another one's place has
 /// its handle.
-fn is_same(a: &Arc<Rule>, b: &Arc<Rule>) -> bool {
+pub fn is_same(a: &Arc<Rule>, b: &Arc<Rule>) -> bool {
     // What packets change of a statement is no part of what it does in a set.
     let same = |(a, b): (&Expr, &Expr)| match (a.as_statement(), b.as_statement()) {
         (Some(a), Some(b)) => a.in_set() == b.in_set(),

@@ -597,6 +597,24 @@ fn write(to: &mut Writer, element: ElementRef<'_, ElementValue>, exprs: &[Expr],
     }
 }
 
+/// What a program sends of an element that comes or goes, at a time in nanoseconds: with the end of
+/// an interval that has one of its own. The next element's key comes with it.
+pub fn write_one(
+    to: &mut Writer,
+    set: &Set,
+    (element, exprs): (ElementRef<'_, ElementValue>, &[Expr]),
+    next: Option<&[u8]>,
+    now: u64,
+) {
+    let show = Shown::of(set, now);
+    to.nest(NFTA_LIST_ELEM, |to| write(to, element, exprs, show));
+    let end = after(element.key_end.unwrap_or(element.key));
+    let open = set.anonymous && is_followed(element, next);
+    if let Some(end) = end.filter(|_| show.ends && !open && !element.key.is_empty()) {
+        write_end(to, &end);
+    }
+}
+
 /// `NFT_MSG_GETSETELEM` of some. `reset` sets their state to zero afterwards.
 pub fn get(
     get: &mut Get<'_>,

@@ -48,6 +48,23 @@ fn attributes(to: &mut Writer, number: u8, table: &Table, flowtable: &Flowtable,
     });
 }
 
+/// What a program sends to make a flowtable, or to add devices to one, or to take them away.
+pub fn write_new(
+    to: &mut Writer,
+    table: &Table,
+    flowtable: &Flowtable,
+    devices: &[std::sync::Arc<str>],
+) {
+    to.string(NFTA_FLOWTABLE_TABLE, &table.name);
+    to.string(NFTA_FLOWTABLE_NAME, &flowtable.name);
+    to.be32(NFTA_FLOWTABLE_FLAGS, flowtable.flags);
+    to.nest(NFTA_FLOWTABLE_HOOK, |to| {
+        to.be32(NFTA_FLOWTABLE_HOOK_NUM, hook_number(Family::Netdev, flowtable.hook));
+        to.be32(NFTA_FLOWTABLE_HOOK_PRIORITY, flowtable.priority as u32);
+        to.nest(NFTA_FLOWTABLE_HOOK_DEVS, |to| write_devices(to, devices));
+    });
+}
+
 /// `nf_tables_fill_flowtable_info()`. What is gone has name and handle only.
 pub fn fill(
     to: &mut Writer,

@@ -13,19 +13,19 @@
 
 mod answer;
 mod batch;
-mod chain;
+pub(crate) mod chain;
 mod connection_object;
 mod delete;
-mod difference;
-mod element;
+pub(crate) mod difference;
+pub(crate) mod element;
 mod find;
-mod flowtable;
+pub(crate) mod flowtable;
 mod generation;
 mod get;
-mod interval;
-mod object;
-mod rule;
-mod set;
+pub(crate) mod interval;
+pub(crate) mod object;
+pub(crate) mod rule;
+pub(crate) mod set;
 mod table;
 mod told;
 mod tunnel;

@@ -86,6 +86,22 @@ fn attributes(to: &mut Writer, number: u8, table: &Table, object: &Object, seen:
     }
 }
 
+/// What a program sends to make an object with its values at a time in nanoseconds.
+pub fn write_new(to: &mut Writer, table: &Table, object: &Object, now: u64) {
+    to.string(NFTA_OBJ_TABLE, &table.name);
+    to.string(NFTA_OBJ_NAME, &object.name);
+    to.be32(NFTA_OBJ_TYPE, object.value.kind().number());
+    let mut value = object.snapshot(now);
+    if let ObjectValue::Quota(quota) = &mut value {
+        // The kernel finds that out itself, and takes it from nobody.
+        quota.depleted = false;
+    }
+    to.nest(NFTA_OBJ_DATA, |to| write_value(to, &value));
+    if !object.userdata.is_empty() {
+        to.attribute(NFTA_OBJ_USERDATA, &object.userdata);
+    }
+}
+
 /// `nf_tables_fill_obj_info()`. What is gone has name, type and handle only.
 pub fn fill(
     to: &mut Writer,

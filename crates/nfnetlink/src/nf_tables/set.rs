@@ -110,6 +110,23 @@ fn attributes(to: &mut Writer, number: u8, table: &Table, set: &Set) {
     if number == NFT_MSG_DELSET {
         return;
     }
+    describe(to, set);
+    to.string(NFTA_SET_TYPE, backend_name(set.backend()));
+    to.be32(NFTA_SET_COUNT, super::element::count(set));
+    write_statements(to, set);
+}
+
+/// What a program sends to make a set. `id` is its number in the batch.
+pub fn write_new(to: &mut Writer, table: &Table, set: &Set, id: u32) {
+    to.string(NFTA_SET_TABLE, &table.name);
+    to.string(NFTA_SET_NAME, &set.name);
+    to.be32(NFTA_SET_ID, id);
+    describe(to, set);
+    write_statements(to, set);
+}
+
+/// What a set is, but for its statements.
+fn describe(to: &mut Writer, set: &Set) {
     let flags = flags_of(set);
     if flags != 0 {
         to.be32(NFTA_SET_FLAGS, flags);
@@ -153,8 +170,9 @@ fn attributes(to: &mut Writer, number: u8, table: &Table, set: &Set) {
             });
         }
     });
-    to.string(NFTA_SET_TYPE, backend_name(set.backend()));
-    to.be32(NFTA_SET_COUNT, super::element::count(set));
+}
+
+fn write_statements(to: &mut Writer, set: &Set) {
     match set.exprs.as_slice() {
         [] => {}
         [expr] => to.nest(NFTA_SET_EXPR, |to| expression::write(expr, to)),

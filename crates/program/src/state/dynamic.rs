@@ -496,6 +496,21 @@ impl DynamicSet {
         Some(words.each_ref().map(|word| word.load(Relaxed)))
     }
 
+    /// Adds to the state of a statement that counts: a counter or a quota.
+    pub(super) fn add_words(&self, slot: u32, statement: usize, more: Words) {
+        let value = self.value(slot);
+        let template = self.templates.get(numbers(value).0).and_then(|all| all.get(statement));
+        let counts = match template {
+            Some(SetStatement::Counter) => 2,
+            Some(SetStatement::Quota { .. }) => 1,
+            _ => 0,
+        };
+        let words = self.state(value, statement).into_iter().flatten();
+        for (word, more) in words.zip(more).take(counts) {
+            word.fetch_add(more, Relaxed);
+        }
+    }
+
     /// Gives a statement another state; the one before.
     pub(super) fn replace_words(&self, slot: u32, statement: usize, new: Words) -> Option<Words> {
         let words = self.state(self.value(slot), statement)?;

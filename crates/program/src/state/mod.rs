@@ -192,8 +192,21 @@ pub enum State {
 pub type Words = [u64; 2];
 
 impl State {
+    /// Adds to packets and bytes of a counter, or to the bytes of a quota, what something else has
+    /// counted. Other states stay as they are, and so do statements of elements that are neither.
+    pub fn add(&self, more: Words) {
+        match self {
+            State::Counter(state) => state.add(more[0], more[1]),
+            State::Quota(state) => {
+                state.consume(more[0], u64::MAX);
+            }
+            State::InSet { set, slot, statement } => set.add_words(*slot, *statement, more),
+            _ => {}
+        }
+    }
+
     /// The words of its present values; `None` if it has none that are shown.
-    pub(crate) fn words(&self) -> Option<Words> {
+    pub fn words(&self) -> Option<Words> {
         match self {
             State::Counter(state) => Some(state.read().into()),
             State::Quota(state) => Some([state.consumed(), 0]),
