@@ -118,6 +118,18 @@ impl Socket {
         }
     }
 
+    /// The next datagram's messages, if there is one already.
+    pub(crate) fn receive_now(&mut self) -> io::Result<Option<Vec<Message>>> {
+        let (fd, to, len) = (self.fd.as_raw_fd(), self.buffer.as_mut_ptr(), self.buffer.len());
+        // SAFETY: the buffer lives through the call and has that many bytes.
+        match check(unsafe { libc::recv(fd, to.cast(), len, libc::MSG_DONTWAIT) } as i64) {
+            Ok(len) => Ok(Some(Message::all(self.buffer.get(..len).unwrap_or_default()))),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(Some(Vec::new())),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Takes what it was told, without looking at it; whether it was anything. The socket does not
     /// block.
     pub(crate) fn was_told(&mut self) -> io::Result<bool> {
@@ -134,7 +146,7 @@ impl Socket {
     }
 
     /// What a message about an error says: the error, or none.
-    fn error(message: &Message) -> io::Result<()> {
+    pub(crate) fn error(message: &Message) -> io::Result<()> {
         let code = message.head::<4>().map_or(0, |head| i32::from_ne_bytes(*head));
         if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-code)) }
     }
