@@ -48,9 +48,16 @@ const PARTIAL: Opt = long(
      ruleset is refused",
 );
 
-const OPTIONS: [Opt; SHARED.len() + 2] = {
-    let mut all = [flag('h', "help", "print this text"); SHARED.len() + 2];
+const WITH_KERNEL: Opt = long(
+    "with-kernel",
+    "chains that have something without BPF code run in the kernel's nf_tables (`penstock show`); without it\n\
+     the ruleset is refused",
+);
+
+const OPTIONS: [Opt; SHARED.len() + 3] = {
+    let mut all = [flag('h', "help", "print this text"); SHARED.len() + 3];
     all[SHARED.len()] = PARTIAL;
+    all[SHARED.len() + 1] = WITH_KERNEL;
     let mut at = 0;
     while at < SHARED.len() {
         all[at] = if same(SHARED[at], "persist") { PERSIST } else { option(SHARED[at]) };
@@ -117,6 +124,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Config>, String>
         match arg {
             Short('h') | Long("help") => return Ok(None),
             Long("partial") => attach.partial = true,
+            Long("with-kernel") => attach.with_kernel = true,
             Long(name) => {
                 let setting = Setting::of(name).filter(|s| SHARED.contains(&s.name()));
                 let Some(setting) = setting else {
@@ -140,6 +148,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Config>, String>
             }
             other @ Short(_) => return Err(sentence(other.unexpected())),
         }
+    }
+    if attach.partial && attach.with_kernel {
+        return Err("--partial and --with-kernel exclude each other".into());
     }
     if !rules && !state {
         return Err("no ruleset is given (--rules or --state)".into());
@@ -174,10 +185,13 @@ mod tests {
         let given = parsed("--rules f wan=tcx lan dmz=xdp-generic");
         let devices = [("wan", Ingress::Tcx), ("lan", Ingress::Auto), ("dmz", Ingress::XdpGeneric)];
         let devices = devices.map(|(name, place)| (name.to_owned(), place)).to_vec();
-        assert_eq!(given, Ok(AttachConfig { devices, partial: false }));
+        let expected = AttachConfig { devices, ..AttachConfig::default() };
+        assert_eq!(given, Ok(expected));
+        assert!(parsed("--rules f --with-kernel").is_ok_and(|given| given.with_kernel));
         assert!(parsed("--rules f --partial").is_ok_and(|given| given.partial));
         for (line, message) in [
             ("wan", "no ruleset is given (--rules or --state)"),
+            ("--rules f --partial --with-kernel", "--partial and --with-kernel exclude each other"),
             ("--rules f wan wan=xdp", "`wan` is given twice"),
             ("--rules f wan=tc", "wan=tc: there is no place `tc`"),
             ("--rules f =tcx", "`=tcx` is not DEV or DEV=PLACE"),

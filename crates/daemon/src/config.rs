@@ -208,6 +208,8 @@ pub struct AttachConfig {
     pub devices: Vec<(String, Ingress)>,
     /// What has no code is left out, and not refused.
     pub partial: bool,
+    /// What has no code runs in the kernel's nf_tables.
+    pub with_kernel: bool,
 }
 
 impl AttachConfig {

@@ -19,7 +19,7 @@ use penstock_state::State as Kept;
 
 use crate::attach;
 use crate::clock;
-use crate::config::{Config, KeepState, PortConfig, PortWishes, RuleLog};
+use crate::config::{AttachConfig, Config, KeepState, PortConfig, PortWishes, RuleLog};
 use crate::control::{Listeners, RUNS_ALREADY, is_served, listen, remove_sockets};
 use crate::devices::on_death;
 use crate::devices::record::{self, Recorder, When};
@@ -356,10 +356,13 @@ impl Daemon {
     fn load_rules(&self) -> Result<(), String> {
         let Some(path) = self.current().rules.clone() else { return Ok(()) };
         let loaded = evaluator::load(&self.evaluator, &self.rules, &self.config, &path);
-        let whole = self.config.attach.as_ref().is_some_and(|attach| !attach.partial);
+        let whole = |attach: &AttachConfig| !attach.partial && !attach.with_kernel;
+        let whole = self.config.attach.as_ref().is_some_and(whole);
         loaded.map_err(|e| match e.trim_end() {
             text if whole && text.contains(" cannot run chain ") => {
-                format!("{text}\n(with --partial, chains that have code run without the others)\n")
+                format!(
+                    "{text}\n(with --partial, chains that have code run without the others; with --with-kernel, the\nothers run in nf_tables)\n"
+                )
             }
             _ => e,
         })

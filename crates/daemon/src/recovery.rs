@@ -4,6 +4,7 @@
 
 use penstock_netlink::Socket;
 
+use crate::attach::remove_left_tables;
 use crate::config::OnDeath;
 use crate::devices::on_death::{self, closed_devices, how_to_open};
 use crate::devices::record::{self, Record};
@@ -57,7 +58,8 @@ fn in_turn(
     let turn = NamespaceLock::wait()?;
     let found = || {
         let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
-        let flows = remove_left();
+        let tables = remove_left_tables();
+        let flows = remove_left() || tables;
         let on_death = give_back_left(&mut socket)?;
         let closed = closed_devices(&mut socket);
         let any = flows || on_death.is_some();

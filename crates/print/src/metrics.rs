@@ -348,6 +348,7 @@ mod tests {
             offloaded: Vec::new(),
             attached: None,
             left_out: Vec::new(),
+            in_nf_tables: Vec::new(),
             compile_error: None,
         };
         let generation = ruleset.generation();

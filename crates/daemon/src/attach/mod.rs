@@ -13,6 +13,8 @@
 //! | file | is |
 //! | --- | --- |
 //! | [`wanted`] | what a generation wants where, as programs that are not loaded |
+//! | [`split`] | which chains the kernel's nf_tables runs |
+//! | [`kernel_half`] | these chains in nf_tables |
 //! | [`gate`] | what stands at a place |
 //! | [`pins`] | gates that outlive the process |
 //! | [`records`] | what programs tell: logs, traces |
@@ -21,9 +23,11 @@
 
 mod drivers;
 mod gate;
+mod kernel_half;
 mod pins;
 mod records;
 mod routes;
+mod split;
 mod wanted;
 
 use std::cell::RefCell;
@@ -37,6 +41,7 @@ use penstock_ebpf::rules::{Counters, SharedStates, learn_kernel};
 use penstock_net::Network;
 use penstock_netlink::{Tracked, Tracking};
 use penstock_print::show::status::{AttachedPlace, LeftOut};
+use penstock_ruleset::Table;
 use penstock_ruleset::link::{CannotOffload, Linked};
 
 use crate::config::AttachConfig;
@@ -45,8 +50,11 @@ use crate::pins::{Pins, remove_left};
 use crate::requests::workers::Workers;
 use drivers::Drivers;
 use gate::Gate;
+use kernel_half::KernelHalf;
+pub(crate) use kernel_half::remove_left_tables;
 use pins::Left;
 pub(crate) use pins::is_left;
+use split::{HookPlace, Split, Taken};
 use wanted::{Spot, Wanted, Wishes};
 
 /// A program in the kernel, and what it counts.
@@ -90,11 +98,22 @@ struct State {
     gates: Vec<Gate>,
     /// `None` until it is known.
     net: Option<Arc<Network>>,
-    /// The generation in force, and its programs.
+    /// The generation in force, its tables, and its programs.
     linked: Arc<Linked>,
+    tables: Vec<Arc<Table>>,
     running: Vec<Running>,
     /// Programs of the next generation.
     next: Option<Vec<Running>>,
+    /// What nf_tables runs of the generation in force and of the next one, and why.
+    moved: Vec<LeftOut>,
+    next_moved: Vec<LeftOut>,
+    /// Tables of the next generation, and those for nf_tables.
+    next_tables: Vec<Arc<Table>>,
+    next_kernel: Vec<Arc<Table>>,
+    /// What nf_tables runs, if it runs anything.
+    kernel: Option<KernelHalf>,
+    /// Hooks and priorities where others stand, so that no program can.
+    busy: Vec<HookPlace>,
     /// Parts of the generation in force, and of the next one, that do not run.
     left_out: Vec<LeftOut>,
     next_left_out: Vec<LeftOut>,
@@ -110,8 +129,29 @@ struct State {
     stale: bool,
 }
 
-/// What a generation wants, and what is left out of it.
-type Parts = (Vec<Wanted>, Vec<LeftOut>);
+/// What a generation wants.
+struct Parts {
+    programs: Vec<Wanted>,
+    left_out: Vec<LeftOut>,
+    /// What nf_tables runs, and why.
+    moved: Vec<LeftOut>,
+    /// The tables for nf_tables.
+    kernel: Vec<Arc<Table>>,
+}
+
+/// Why programs are not loaded.
+enum NotLoaded {
+    /// Something else stands at a hook with the same priority.
+    Busy(HookPlace, String),
+    /// A sentence.
+    Failed(String),
+}
+
+impl From<String> for NotLoaded {
+    fn from(sentence: String) -> Self {
+        NotLoaded::Failed(sentence)
+    }
+}
 
 /// Why a generation is not loaded.
 #[derive(Debug)]
@@ -120,6 +160,16 @@ pub(crate) enum NotAttached {
     Cannot(CannotOffload),
     /// The kernel refuses; a sentence.
     Failed(String),
+}
+
+impl NotAttached {
+    /// Why, in a sentence.
+    fn sentence(&self) -> String {
+        match self {
+            NotAttached::Cannot(refused) => refused.to_string(),
+            NotAttached::Failed(sentence) => sentence.clone(),
+        }
+    }
 }
 
 /// What the kernel runs.
@@ -156,13 +206,25 @@ impl Attached {
         // Without it there are no programs at hooks, which is said where one is asked for.
         let _ = learn_kernel();
         let pins = pins()?;
+        let kernel = match KernelHalf::new(pins.is_some()) {
+            Ok(kernel) => Some(kernel).filter(|kernel| config.with_kernel || kernel.has_left()),
+            Err(e) if config.with_kernel => return Err(format!("nf_tables: {e}")),
+            Err(_) => None,
+        };
         let state = State {
             generations,
             gates,
             net: None,
             linked: Arc::default(),
+            tables: Vec::new(),
             running: Vec::new(),
             next: None,
+            moved: Vec::new(),
+            next_moved: Vec::new(),
+            next_tables: Vec::new(),
+            next_kernel: Vec::new(),
+            kernel,
+            busy: Vec::new(),
             left_out: Vec::new(),
             next_left_out: Vec::new(),
             before: Vec::new(),
@@ -185,11 +247,34 @@ impl Attached {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wanted(&self, net: &Network, linked: &Linked) -> Result<Parts, CannotOffload> {
+    fn wanted(
+        &self,
+        state: &State,
+        net: &Network,
+        (linked, tables): (&Linked, &[Arc<Table>]),
+    ) -> Result<Parts, CannotOffload> {
         let Attached { config, drivers, shared, .. } = self;
-        let wishes = Wishes { config, net, linked, drivers, shared, left_out: RefCell::default() };
-        let wanted = wishes.all()?;
-        Ok((wanted, wishes.left_out.take()))
+        let mut taken = Taken::default();
+        if let Some(kernel) = &state.kernel {
+            taken.by(kernel.tables());
+        }
+        for place in &state.busy {
+            let reason = "something else stands at that hook and priority";
+            taken.places.insert(*place, reason.into());
+        }
+        let split = config.with_kernel.then(|| RefCell::new(Split::new(linked, tables, &taken)));
+        let left_out = RefCell::default();
+        let wishes = Wishes { config, net, linked, drivers, shared, left_out, split };
+        let programs = wishes.all()?;
+        let left_out = wishes.left_out.take();
+        let (moved, kernel) = match &wishes.split {
+            Some(split) => {
+                let split = split.borrow();
+                (split.reasons(), kernel_half::tables::with_only(tables, &split.keys()))
+            }
+            None => (Vec::new(), Vec::new()),
+        };
+        Ok(Parts { programs, left_out, moved, kernel })
     }
 
     /// Reads what programs tell from now on, if some do. The error is a sentence.
@@ -214,35 +299,80 @@ impl Attached {
         }
     }
 
-    /// Whether the kernel can run a generation, as far as that is seen without asking it.
-    pub(crate) fn can_run(&self, linked: &Linked) -> Result<(), CannotOffload> {
-        let net = self.lock().net.clone();
-        net.map_or(Ok(()), |net| self.wanted(&net, linked).map(drop))
-    }
-
-    /// Loads a generation that is about to be in force. Packets meet the one before until
-    /// [`Attached::settle`].
-    pub(crate) fn prepare(&self, linked: &Linked) -> Result<(), NotAttached> {
+    /// Whether the kernel can run a generation with these tables, as far as that is seen without
+    /// loading programs.
+    pub(crate) fn can_run(
+        &self,
+        linked: &Linked,
+        tables: &[Arc<Table>],
+    ) -> Result<(), NotAttached> {
         let mut state = self.lock();
         let Some(net) = state.net.clone() else { return Ok(()) };
-        let parts = self.wanted(&net, linked).map_err(NotAttached::Cannot)?;
-        let ready = self.load(&mut state, parts).and_then(|()| state.track(linked));
-        ready.map_err(|e| {
+        let parts = self.wanted(&state, &net, (linked, tables)).map_err(NotAttached::Cannot)?;
+        match &mut state.kernel {
+            Some(kernel) => kernel.check(&parts.kernel),
+            None => Ok(()),
+        }
+    }
+
+    /// Loads a generation with these tables that is about to be in force. Packets meet the one
+    /// before until [`Attached::commit`] and [`Attached::settle`].
+    pub(crate) fn prepare(
+        &self,
+        linked: &Linked,
+        tables: &[Arc<Table>],
+    ) -> Result<(), NotAttached> {
+        let mut state = self.lock();
+        let Some(net) = state.net.clone() else { return Ok(()) };
+        let ready = self.load_all(&mut state, &net, (linked, tables));
+        ready.and_then(|()| state.track(linked).map_err(NotAttached::Failed)).inspect_err(|_| {
             state.forget();
-            NotAttached::Failed(e)
         })
     }
 
-    /// Loads programs of the next generation; sets have their elements from the beginning. The
-    /// error is a sentence.
-    fn load(&self, state: &mut State, (wanted, left_out): Parts) -> Result<(), String> {
-        self.read_records(&wanted)?;
-        state.load(wanted)?;
-        state.next_left_out = left_out;
+    /// Puts the half of nf_tables in force, of what was loaded last. With an error it is as before.
+    pub(crate) fn commit(&self) -> Result<(), NotAttached> {
+        self.lock().commit()
+    }
+
+    /// Loads programs of the next generation with these tables. Chains for whose place it turns out
+    /// that something else stands there run in nf_tables, if that is wanted.
+    fn load_all(
+        &self,
+        state: &mut State,
+        net: &Network,
+        (linked, tables): (&Linked, &[Arc<Table>]),
+    ) -> Result<(), NotAttached> {
+        state.busy.clear();
+        loop {
+            let parts = self.wanted(state, net, (linked, tables)).map_err(NotAttached::Cannot)?;
+            match self.load(state, parts) {
+                Ok(()) => {
+                    state.next_tables = tables.to_vec();
+                    return Ok(());
+                }
+                Err(NotLoaded::Busy(place, _))
+                    if self.config.with_kernel && !state.busy.contains(&place) =>
+                {
+                    state.busy.push(place);
+                }
+                Err(NotLoaded::Busy(_, sentence) | NotLoaded::Failed(sentence)) => {
+                    return Err(NotAttached::Failed(sentence));
+                }
+            }
+        }
+    }
+
+    /// Loads programs of the next generation; sets have their elements from the beginning.
+    fn load(&self, state: &mut State, parts: Parts) -> Result<(), NotLoaded> {
+        self.read_records(&parts.programs)?;
+        state.load(parts.programs)?;
+        (state.next_left_out, state.next_moved) = (parts.left_out, parts.moved);
+        state.next_kernel = parts.kernel;
         let now = crate::now();
         let programs = state.next.iter().flatten().map(|running| &running.wanted.compiled);
         let staged = self.shared.stage(programs, now).and_then(|()| self.shared.sync(now));
-        staged.map_err(|e| format!("elements of sets cannot be added: {e}"))
+        Ok(staged.map_err(|e| format!("elements of sets cannot be added: {e}"))?)
     }
 
     /// What was loaded last is not to be in force.
@@ -265,13 +395,26 @@ impl Attached {
     fn put_in_force(&self, state: &mut State) {
         if state.settle() {
             self.shared.settle(&state.linked.image);
+            // What programs have changed of sets that nf_tables has now.
+            self.sync();
+            let sets = state.kernel.iter().flat_map(|kernel| kernel.tables());
+            for set in sets.flat_map(|table| &table.sets).filter_map(|set| set.dynamic()) {
+                self.shared.forget_set(set);
+            }
         }
         self.shared.release();
     }
 
     /// States of rules have what programs have counted, and programs what was reset.
     pub(crate) fn collect(&self) {
-        self.lock().running.iter().for_each(|running| running.loaded.collect());
+        let mut state = self.lock();
+        state.running.iter().for_each(|running| running.loaded.collect());
+        if let Some(kernel) = &mut state.kernel
+            && let Err(e) = kernel.collect()
+        {
+            log(format_args!("what nf_tables has counted cannot be read: {e}"));
+        }
+        drop(state);
         self.sync();
     }
 
@@ -291,14 +434,8 @@ impl Attached {
         if state.stale || state.linked.bases.is_empty() {
             return;
         }
-        let linked = state.linked.clone();
-        let loaded = self.wanted(net, &linked).map_err(|e| e.to_string()).and_then(|parts| {
-            if state.is_running(&parts.0) {
-                state.leave_out(parts.1);
-                return Ok(());
-            }
-            self.load(&mut state, parts)
-        });
+        let (linked, tables) = (state.linked.clone(), state.tables.clone());
+        let loaded = self.follow(&mut state, net, (&linked, &tables)).map_err(|e| e.sentence());
         match loaded {
             Ok(()) => self.put_in_force(&mut state),
             Err(e) => {
@@ -306,6 +443,22 @@ impl Attached {
                 log(format_args!("what has changed of devices is not followed: {e}"));
             }
         }
+    }
+
+    /// Loads what the generation in force wants of another network, if that is something else.
+    fn follow(
+        &self,
+        state: &mut State,
+        net: &Network,
+        (linked, tables): (&Linked, &[Arc<Table>]),
+    ) -> Result<(), NotAttached> {
+        let parts = self.wanted(state, net, (linked, tables)).map_err(NotAttached::Cannot)?;
+        if state.is_running(&parts.programs) && state.moved == parts.moved {
+            state.leave_out(parts.left_out);
+            return Ok(());
+        }
+        self.load_all(state, net, (linked, tables))?;
+        state.commit()
     }
 
     /// What is due from time to time.
@@ -333,6 +486,9 @@ impl Attached {
         // Without a generation of its own it leaves what it has found.
         if state.pins.is_none() && state.left.is_none() {
             remove_left();
+            if let Some(mut kernel) = state.kernel.take() {
+                kernel.remove();
+            }
             let _ = Tracking::remove();
             state.tracking = None;
             state.gates.clear();
@@ -343,6 +499,11 @@ impl Attached {
     /// Parts of the generation in force that do not run.
     pub(crate) fn left_out(&self) -> Vec<LeftOut> {
         self.lock().left_out.clone()
+    }
+
+    /// What nf_tables runs of the generation in force, and why.
+    pub(crate) fn moved(&self) -> Vec<LeftOut> {
+        self.lock().moved.clone()
     }
 
     /// Where chains run.
@@ -413,7 +574,7 @@ impl State {
 
     /// Loads what is wanted, unless it is there, and puts it where gates find it when it is in
     /// force. The error is a sentence; nothing has changed for packets then.
-    fn load(&mut self, wanted: Vec<Wanted>) -> Result<(), String> {
+    fn load(&mut self, wanted: Vec<Wanted>) -> Result<(), NotLoaded> {
         self.forget();
         let mut next = Vec::with_capacity(wanted.len());
         for wanted in wanted {
@@ -431,10 +592,31 @@ impl State {
             next.push(Running { wanted, loaded });
         }
         let placed = next.iter().try_for_each(|running| {
-            self.place(running).map_err(|e| format!("{}: {e}", running.wanted.place))
+            self.place(running).map_err(|e| {
+                let sentence = format!("{}: {e}", running.wanted.place);
+                match (running.wanted.spot, e) {
+                    (Spot::Netfilter { hook, priority }, e)
+                        if e.error.raw_os_error() == Some(libc::EBUSY) =>
+                    {
+                        NotLoaded::Busy((hook, priority), sentence)
+                    }
+                    _ => NotLoaded::Failed(sentence),
+                }
+            })
         });
         self.next = Some(next);
         placed.inspect_err(|_| self.forget())
+    }
+
+    /// The half of nf_tables of the next generation is in force. With an error it is as before.
+    fn commit(&mut self) -> Result<(), NotAttached> {
+        if self.next.is_none() {
+            return Ok(());
+        }
+        match &mut self.kernel {
+            Some(kernel) => kernel.commit(self.next_kernel.clone()),
+            None => Ok(()),
+        }
     }
 
     /// Puts a program of the next generation where its gate finds it.
@@ -460,6 +642,9 @@ impl State {
 
     /// The next generation is not to be in force.
     fn forget(&mut self) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.take_back();
+        }
         if self.next.take().is_some() {
             self.clear_next();
             self.close_unused();
@@ -489,9 +674,17 @@ impl State {
         if let Err(e) = self.generations.switch() {
             // The map is there, and so is its only entry.
             log(format_args!("the generation cannot be put in force: {e}"));
+            if let Some(kernel) = &mut self.kernel {
+                kernel.take_back();
+            }
             return false;
         }
+        if let Some(kernel) = &mut self.kernel {
+            kernel.settle();
+        }
         self.leave_out(left_out);
+        self.moved = std::mem::take(&mut self.next_moved);
+        self.tables = std::mem::take(&mut self.next_tables);
         let mut gone = std::mem::replace(&mut self.running, next);
         // No packet is in a program of before any more.
         self.generations.wait();

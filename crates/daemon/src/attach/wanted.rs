@@ -22,6 +22,8 @@ use penstock_ruleset::model::ChainType;
 
 use super::drivers::Drivers;
 use super::routes::HostRoutes;
+use super::kernel_half::NF_TABLES;
+use super::split::{Split, inet_hook};
 use crate::config::{AttachConfig, Ingress};
 
 /// A place of the kernel.
@@ -65,6 +67,8 @@ pub(super) struct Wishes<'a> {
     pub(super) shared: &'a SharedStates,
     /// What has no code, and is left out if that is wanted.
     pub(super) left_out: RefCell<Vec<LeftOut>>,
+    /// Which chains run in nf_tables, if that is wanted.
+    pub(super) split: Option<RefCell<Split<'a>>>,
 }
 
 /// Family, table and name of a chain.
@@ -97,6 +101,29 @@ impl<'a> Wishes<'a> {
     /// run where it is to.
     pub(super) fn all(&self) -> Result<Vec<Wanted>, CannotOffload> {
         self.only_what_can_be_attached()?;
+        loop {
+            let moved = self.close_split()?;
+            let all = self.programs()?;
+            // What has turned out to have no code takes others along.
+            if self.split.as_ref().is_none_or(|split| split.borrow().count() == moved) {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Chains follow others to nf_tables; how many are there then.
+    fn close_split(&self) -> Result<usize, CannotOffload> {
+        let Some(split) = &self.split else { return Ok(0) };
+        let mut split = split.borrow_mut();
+        split.close(self.net);
+        match split.impossible() {
+            Some((base, reason)) => Err(ChainName(self.linked, base).refused(NF_TABLES, reason)),
+            None => Ok(split.count()),
+        }
+    }
+
+    /// The programs of all chains that do not run in nf_tables.
+    fn programs(&self) -> Result<Vec<Wanted>, CannotOffload> {
         let mut all = Vec::new();
         for link in self.net.links() {
             self.ingress(link, &mut all)?;
@@ -109,7 +136,9 @@ impl<'a> Wishes<'a> {
 
     /// Refuses what has no place at all.
     fn only_what_can_be_attached(&self) -> Result<(), CannotOffload> {
-        for flowtable in &self.linked.flowtables {
+        // Those that rules use go to nf_tables with these.
+        let flowtables = self.linked.flowtables.iter().filter(|_| self.split.is_none());
+        for flowtable in flowtables {
             let (family, table) = (flowtable.family, flowtable.table.0.clone());
             let name = flowtable.flowtable.name.clone();
             let what = format!("flowtable {} {table} {name}", family.name());
@@ -118,11 +147,34 @@ impl<'a> Wishes<'a> {
         }
         for base in &self.linked.bases {
             if let Err(refused) = self.has_place(base) {
+                if self.moves(base, &refused) {
+                    continue;
+                }
                 let what = format!("chain {}", ChainName(self.linked, base));
                 self.leave_out(what, refused)?;
             }
         }
         Ok(())
+    }
+
+    /// A chain that cannot run at a place runs in nf_tables, if that is wanted and can be.
+    fn moves(&self, base: &LinkedBase, refused: &CannotOffload) -> bool {
+        let unknown_device = base.program.is_none() && self.only_known_devices(base).is_err();
+        let Some(split) = self.split.as_ref().filter(|_| base.program.is_none()) else {
+            return false;
+        };
+        if unknown_device {
+            return false;
+        }
+        let reason = match &refused.part {
+            OffloadPart::Chain { chain, reason, rule: Some(handle) } => {
+                format!("{reason} (chain {chain} handle {handle})")
+            }
+            OffloadPart::Chain { reason, .. } => reason.clone(),
+            OffloadPart::Flowtable(_) => return false,
+        };
+        split.borrow_mut().moves(self.linked, base, &refused.place, reason);
+        true
     }
 
     /// Notes that something is left out; the error is that it may not be.
@@ -176,8 +228,12 @@ impl<'a> Wishes<'a> {
     }
 
     /// Chains that have a place.
-    fn bases(&self) -> impl Iterator<Item = &'a LinkedBase> {
-        self.linked.bases.iter().filter(|base| self.has_place(base).is_ok())
+    fn bases(&self) -> impl Iterator<Item = &'a LinkedBase> + use<'a, '_> {
+        let is_moved = |base: &LinkedBase| {
+            self.split.as_ref().is_some_and(|split| split.borrow().is_moved(self.linked, base))
+        };
+        let bases = self.linked.bases.iter();
+        bases.filter(move |base| self.has_place(base).is_ok() && !is_moved(base))
     }
 
     /// What chains want at a place: a program with all of them, or with those that have code if
@@ -195,6 +251,9 @@ impl<'a> Wishes<'a> {
             }
             Err(refused) => refused,
         };
+        if self.split.is_some() {
+            return self.without_code(&chains, (spot, at, place), refused);
+        }
         if !self.config.partial {
             return Err(refused);
         }
@@ -220,6 +279,29 @@ impl<'a> Wishes<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Chains of a place that have no code there run in nf_tables.
+    fn without_code(
+        &self,
+        chains: &Chains<'a>,
+        (spot, at, place): (Spot, Place<'_>, String),
+        together: CannotOffload,
+    ) -> Result<(), CannotOffload> {
+        let mut any = false;
+        for &base in &chains.all {
+            if let Err(refused) = Chains::of(self, vec![base]).wanted(spot, at, place.clone()) {
+                if !self.moves(base, &refused) {
+                    return Err(refused);
+                }
+                any = true;
+            }
+        }
+        match chains.all.last() {
+            // Each by itself has code, all together are too much.
+            Some(last) if !any && !self.moves(last, &together) => Err(together),
+            _ => Ok(()),
+        }
     }
 
     /// The chains of a hook of a device.
@@ -331,18 +413,6 @@ const KERNEL: &str = "the kernel";
 
 /// The first priority that programs can have.
 const FIRST: i32 = i32::MIN + 1;
-
-/// The hook of IPv4 and IPv6, if it is one.
-fn inet_hook(hook: Hook) -> Option<InetHook> {
-    match hook {
-        Hook::Prerouting => Some(InetHook::Prerouting),
-        Hook::Input => Some(InetHook::Input),
-        Hook::Forward => Some(InetHook::Forward),
-        Hook::Output => Some(InetHook::Output),
-        Hook::Postrouting => Some(InetHook::Postrouting),
-        Hook::Ingress | Hook::Egress => None,
-    }
-}
 
 impl<'a> Chains<'a> {
     /// In the order in which packets meet them.

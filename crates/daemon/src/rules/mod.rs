@@ -381,7 +381,7 @@ impl Rules {
         let linked = inner.link(transaction.working()).map_err(|e| Refused::Link(e.to_string()))?;
         match &self.attached {
             // It refuses what it cannot run when it is to.
-            Some(attached) if check => attached.can_run(&linked).map_err(Refused::Offload)?,
+            Some(attached) if check => attached.can_run(&linked, &transaction.working().tables)?,
             Some(_) => {}
             None => {
                 self.can_offload(&linked.flowtables).map_err(Refused::Offload)?;
@@ -449,7 +449,7 @@ impl Rules {
         let linked = Arc::new(linked);
         let running = match &self.attached {
             Some(attached) => {
-                attached.prepare(&linked)?;
+                attached.prepare(&linked, &generation.tables)?;
                 Vec::new()
             }
             None => self.offload.prepare(&linked).map_err(Refused::Other)?,
@@ -461,6 +461,12 @@ impl Rules {
                 "the dataplane does not answer: generation {} stays in force",
                 inner.linked.generation
             )));
+        }
+        if let Some(attached) = &self.attached
+            && let Err(e) = attached.commit()
+        {
+            self.go_back_to(&inner.linked);
+            return Err(e.into());
         }
         self.settle(&linked);
         let gone = std::mem::replace(&mut inner.linked, linked.clone());

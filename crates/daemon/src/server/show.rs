@@ -93,6 +93,8 @@ impl Server {
         status.attached = self.rules.attached().map(|attached| attached.status());
         status.left_out =
             self.rules.attached().map(|attached| attached.left_out()).unwrap_or_default();
+        status.in_nf_tables =
+            self.rules.attached().map(|attached| attached.moved()).unwrap_or_default();
         let talkers = if form == Form::Json { self.talkers(looks)? } else { Vec::new() };
         let generation = self.rules.generation();
         let state = State {

@@ -550,6 +550,7 @@ impl Worker {
             offloaded: Vec::new(),
             attached: None,
             left_out: Vec::new(),
+            in_nf_tables: Vec::new(),
             compile_error: self.path.compile_error(),
         }
     }

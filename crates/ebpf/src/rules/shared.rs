@@ -179,6 +179,13 @@ impl SharedStates {
         self.live.settle(image);
     }
 
+    /// Programs change a set no more: something else does.
+    pub fn forget_set(&self, set: &Arc<DynamicSet>) {
+        if let Some(word) = self.sets.forget(set) {
+            self.places().free.push(word);
+        }
+    }
+
     /// Frees the words of states, and maps of sets, that nobody has any more.
     pub fn release(&self) {
         let unused = self.sets.release();

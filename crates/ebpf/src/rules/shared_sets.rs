@@ -125,6 +125,11 @@ impl SharedSets {
         })
     }
 
+    /// A set has no map any more; the word that counted its elements, if it had one.
+    pub(super) fn forget(&self, set: &Arc<DynamicSet>) -> Option<u32> {
+        self.lock().remove(&Arc::as_ptr(set).addr()).map(|mirror| mirror.count)
+    }
+
     /// Lets go of sets that nobody has any more; the words that counted their elements.
     pub(super) fn release(&self) -> Vec<u32> {
         let mut unused = Vec::new();

@@ -49,7 +49,7 @@ impl fmt::Display for State<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.head(f)?;
         if let Some(places) = &self.status.attached {
-            return attached(places, &self.status.left_out, f);
+            return attached(places, &self.status.in_nf_tables, &self.status.left_out, f);
         }
         writeln!(
             f,
@@ -69,6 +69,7 @@ impl fmt::Display for State<'_> {
 /// Where the kernel runs the ruleset.
 fn attached(
     places: &[AttachedPlace],
+    in_nf_tables: &[LeftOut],
     left_out: &[LeftOut],
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
@@ -76,9 +77,13 @@ fn attached(
     for AttachedPlace { place, chains } in places {
         writeln!(f, "{place:<36} {}", chains.join(", "))?;
     }
-    if places.is_empty() {
+    if places.is_empty() && in_nf_tables.is_empty() {
         writeln!(f, "no place: the ruleset has no base chains, or their devices are not there")?;
     }
+    if !in_nf_tables.is_empty() {
+        writeln!(f, "\nruns in nf_tables, since it cannot as a program")?;
+    }
+    in_nf_tables.iter().try_for_each(|part| writeln!(f, "{part}"))?;
     if !left_out.is_empty() {
         writeln!(f, "\ndoes not run")?;
     }
@@ -216,6 +221,7 @@ impl Serialize for State<'_> {
         object.serialize_entry("ports", &ports)?;
         if let Some(attached) = &status.attached {
             object.serialize_entry("attached", attached)?;
+            object.serialize_entry("in_nf_tables", &status.in_nf_tables)?;
             object.serialize_entry("not_attached", &status.left_out)?;
         }
         object.serialize_entry("workers", &status.workers)?;

@@ -231,6 +231,8 @@ pub struct Status {
     pub attached: Option<Vec<AttachedPlace>>,
     /// What of it does not run.
     pub left_out: Vec<LeftOut>,
+    /// Parts of an attached ruleset that the kernel's nf_tables runs, and why.
+    pub in_nf_tables: Vec<LeftOut>,
     /// Why there is no machine code, if there should be.
     pub compile_error: Option<String>,
 }
