@@ -16,7 +16,7 @@ mod elements;
 mod transition;
 
 use crate::expression::{self, Numbered};
-use crate::message::Writer;
+use crate::message::{Writer, each};
 use crate::uapi::nf_tables::*;
 pub use batch::{KernelBatch, Part, Subject};
 pub use dumped::{
@@ -41,6 +41,37 @@ pub fn counted(expr: &Expr) -> Option<Words> {
         Expr::Counter(counter) => Some([counter.packets, counter.bytes]),
         Expr::Quota(quota) => Some([quota.consumed.min(quota.bytes), 0]),
         _ => None,
+    }
+}
+
+/// Appends a list of expressions as the kernel takes them: it shows attributes that it refuses in
+/// requests (`nft_exthdr_tcp_set_init()`, `nft_exthdr_tcp_strip_init()`, `nft_dynset_init()`).
+fn write_list(exprs: &[Expr], to: &mut Writer) {
+    for expr in exprs {
+        let dropped: &[u16] = match expr {
+            Expr::ExthdrSet(_) => &[NFTA_EXTHDR_FLAGS],
+            Expr::ExthdrReset(_) => &[NFTA_EXTHDR_FLAGS, NFTA_EXTHDR_OFFSET, NFTA_EXTHDR_LEN],
+            Expr::Dynset(dynset) if dynset.timeout == 0 => &[NFTA_DYNSET_TIMEOUT],
+            _ => {
+                to.nest(NFTA_LIST_ELEM, |to| expression::write(expr, to));
+                continue;
+            }
+        };
+        let mut shown = Writer::default();
+        expression::write(expr, &mut shown);
+        to.nest(NFTA_LIST_ELEM, |to| {
+            to.string(NFTA_EXPR_NAME, expr.name());
+            let data =
+                each(&shown.finish(), 0).find(|part| part.kind == NFTA_EXPR_DATA).map(|data| {
+                    let kept = data.each().filter(|part| !dropped.contains(&part.kind));
+                    kept.map(|part| (part.kind, part.payload.to_vec())).collect::<Vec<_>>()
+                });
+            to.nest(NFTA_EXPR_DATA, |to| {
+                for (kind, value) in data.into_iter().flatten() {
+                    to.attribute(kind, &value);
+                }
+            });
+        });
     }
 }
 

@@ -14,7 +14,7 @@ use penstock_ruleset::{Family, Flowtable, Set, Table};
 use super::batch::{KernelBatch, Part, Subject};
 use super::elements::{ElementChange, different};
 use super::{MARK, counted, to_send};
-use crate::expression::{self, Numbered};
+use crate::expression::Numbered;
 use crate::message::flags;
 use crate::nf_tables::{chain, difference, flowtable, object, set};
 use crate::uapi::nf_tables::*;
@@ -391,7 +391,7 @@ impl Step<'_> {
             self.batch.message(kind, subject, |to| {
                 to.string(NFTA_RULE_TABLE, &new.name);
                 to.string(NFTA_RULE_CHAIN, &chain.name);
-                to.nest(NFTA_RULE_EXPRESSIONS, |to| expression::write_list(&exprs, to));
+                to.nest(NFTA_RULE_EXPRESSIONS, |to| super::write_list(&exprs, to));
                 match before {
                     Place::First => {}
                     Place::Handle(handle) => to.be64(NFTA_RULE_POSITION, handle),

@@ -11,7 +11,7 @@ mod pages;
 mod policy;
 mod writer;
 
-pub use attribute::{Attribute, Attributes, parse};
+pub use attribute::{Attribute, Attributes, each, parse};
 pub use failure::{AckOptions, Failure, acknowledge};
 pub use pages::Pages;
 pub use policy::{Check, Policy};

@@ -110,7 +110,7 @@ fn attributes(to: &mut Writer, number: u8, table: &Table, set: &Set) {
     if number == NFT_MSG_DELSET {
         return;
     }
-    describe(to, set);
+    describe(to, set, set.description.fields.len() > 1);
     to.string(NFTA_SET_TYPE, backend_name(set.backend()));
     to.be32(NFTA_SET_COUNT, super::element::count(set));
     write_statements(to, set);
@@ -121,12 +121,13 @@ pub fn write_new(to: &mut Writer, table: &Table, set: &Set, id: u32) {
     to.string(NFTA_SET_TABLE, &table.name);
     to.string(NFTA_SET_NAME, &set.name);
     to.be32(NFTA_SET_ID, id);
-    describe(to, set);
+    // Only those of ranges say their fields in requests (`nf_tables_newset()`).
+    describe(to, set, flags_of(set) & set_flags::CONCAT != 0);
     write_statements(to, set);
 }
 
 /// What a set is, but for its statements.
-fn describe(to: &mut Writer, set: &Set) {
+fn describe(to: &mut Writer, set: &Set, with_fields: bool) {
     let flags = flags_of(set);
     if flags != 0 {
         to.be32(NFTA_SET_FLAGS, flags);
@@ -162,7 +163,7 @@ fn describe(to: &mut Writer, set: &Set) {
         if let Some(size) = set.description.size.filter(|size| *size != 0) {
             to.be32(NFTA_SET_DESC_SIZE, size);
         }
-        if set.description.fields.len() > 1 {
+        if with_fields {
             to.nest(NFTA_SET_DESC_CONCAT, |to| {
                 for len in &set.description.fields {
                     to.nest(NFTA_LIST_ELEM, |to| to.be32(NFTA_SET_FIELD_LEN, (*len).into()));
