@@ -4,7 +4,8 @@
 //! what it does with the same ruleset in its nf_tables.
 //!
 //! What has no BPF code is taken out of a ruleset first, a rule or a chain at a time as the program
-//! blames them; both sides get the rest.
+//! blames them; both sides get the rest. With `--with-kernel` nothing is taken out: chains without
+//! code run in the nf_tables of the same kernel.
 
 use std::collections::VecDeque;
 use std::process::{Child, Command, Stdio};
@@ -21,8 +22,30 @@ use crate::tools::{Programs, Tools, run};
 /// Refusals of a ruleset at most.
 const REFUSALS: usize = 60;
 
-/// Why a scenario is not for programs, if it is not.
-pub fn unfit(scenario: &Scenario) -> Option<&'static str> {
+/// How much of a ruleset runs as programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// All of it.
+    Whole,
+    /// Chains that have code; nf_tables runs the others (`--with-kernel`).
+    WithKernel,
+}
+
+impl How {
+    /// What the names of such scenarios end with.
+    fn name(self) -> &'static str {
+        match self {
+            How::Whole => "attached",
+            How::WithKernel => "with-kernel",
+        }
+    }
+}
+
+/// Why a scenario cannot run so, if it cannot.
+pub fn unfit(scenario: &Scenario, how: How) -> Option<&'static str> {
+    if how == How::WithKernel {
+        return unfit_for_both(scenario);
+    }
     if ["type nat", "type route", "flowtable"].iter().any(|word| scenario.rules.contains(word)) {
         return Some("chains of other types, and flowtables");
     }
@@ -38,11 +61,28 @@ pub fn unfit(scenario: &Scenario) -> Option<&'static str> {
     None
 }
 
+fn unfit_for_both(scenario: &Scenario) -> Option<&'static str> {
+    // Those of programs come to the process, those of nf_tables to the kernel's listeners.
+    if !scenario.services.log_groups.is_empty() {
+        return Some("groups of log are in two places");
+    }
+    if !scenario.commands.is_empty() || !scenario.unlisted.is_empty() || !scenario.tc.is_empty() {
+        return Some("rules of other tools");
+    }
+    None
+}
+
 /// An attached ruleset in the namespace in which it was begun.
-#[derive(Default)]
-struct Attached(Mutex<Option<Child>>);
+struct Attached {
+    how: How,
+    process: Mutex<Option<Child>>,
+}
 
 impl Attached {
+    fn new(how: How) -> Self {
+        Attached { how, process: Mutex::default() }
+    }
+
     fn end(child: Option<Child>) {
         let Some(mut child) = child else { return };
         // SAFETY: a signal to a child that nobody has waited for.
@@ -52,10 +92,11 @@ impl Attached {
 
     /// Begins one in the present namespace, in place of the one before.
     fn begin(&self) -> Result<(), String> {
-        let mut process = self.0.lock().expect("no panics");
+        let mut process = self.process.lock().expect("no panics");
         Attached::end(process.take());
         let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
         command.args(["attach", "--rules", "/dev/null"]);
+        command.args((self.how == How::WithKernel).then_some("--with-kernel"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         *process = Some(command.spawn().map_err(|e| e.to_string())?);
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -71,7 +112,7 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        Attached::end(self.0.get_mut().expect("no panics").take());
+        Attached::end(self.process.get_mut().expect("no panics").take());
     }
 }
 
@@ -160,8 +201,8 @@ struct Sides {
 }
 
 impl Sides {
-    fn new(net: &str) -> Result<Self, Unavailable> {
-        let tools: Arc<Attached> = Arc::default();
+    fn new(net: &str, how: How) -> Result<Self, Unavailable> {
+        let tools = Arc::new(Attached::new(how));
         let (kernel, attached) = (Router::new(net)?, Router::with(net, tools.clone())?);
         Ok(Sides { net: net.into(), kernel, attached, tools })
     }
@@ -172,39 +213,48 @@ impl Sides {
         }
         let mut scenario = scenario.clone();
         share.all.fetch_add(rules_in(&scenario.rules), Relaxed);
-        scenario.rules = match attachable(&self.tools, scenario.rules) {
-            Ok(rules) => rules,
-            Err(said) => return Verdict::Skipped(said.trim().into()),
-        };
+        if self.tools.how == How::Whole {
+            scenario.rules = match attachable(&self.tools, scenario.rules) {
+                Ok(rules) => rules,
+                Err(said) => return Verdict::Skipped(said.trim().into()),
+            };
+        }
         share.kept.fetch_add(rules_in(&scenario.rules), Relaxed);
         let kernel = match self.kernel.run(&scenario, None) {
             Ok(kernel) => kernel,
             Err(said) => return Verdict::Skipped(said.trim().into()),
         };
-        let see = directory(&scenario).with_extension("attached");
+        let see = directory(&scenario).with_extension(self.tools.how.name());
         match self.attached.run(&scenario, Some(&kernel)) {
             Ok(attached) => match compare::differences(&scenario, &kernel, &attached, false) {
                 None => Verdict::Agree,
                 Some(text) => {
                     let _ = scenario.write(&see);
-                    let text = text.replace("penstock:", "attached:");
+                    let text = text.replace("penstock:", &format!("{}:", self.tools.how.name()));
                     Verdict::Differ(format!("{text}  see {}\n", see.display()))
                 }
             },
-            Err(text) => Verdict::Differ(text),
+            Err(text) => {
+                let _ = scenario.write(&see);
+                Verdict::Differ(format!("{text}  see {}\n", see.display()))
+            }
         }
     }
 }
 
-/// Runs a scenario of which all can be attached. More time is given only until `expected` is there.
-pub fn run_one(scenario: &Scenario, expected: &Outcome) -> Result<Outcome, String> {
-    let mut router =
-        Router::with(&scenario.net, Arc::<Attached>::default()).map_err(|e| format!("{e:?}"))?;
+/// Runs a scenario that can run so. More time is given only until `expected` is there.
+pub fn run_one(scenario: &Scenario, expected: &Outcome, how: How) -> Result<Outcome, String> {
+    let tools = Arc::new(Attached::new(how));
+    let mut router = Router::with(&scenario.net, tools).map_err(|e| format!("{e:?}"))?;
     router.run(scenario, Some(expected))
 }
 
 /// Compares scenarios on so many threads, those of one network one after the other.
-pub fn compare_all(mut scenarios: Vec<Scenario>, threads: usize) -> Vec<(String, Verdict)> {
+pub fn compare_all(
+    mut scenarios: Vec<Scenario>,
+    threads: usize,
+    how: How,
+) -> Vec<(String, Verdict)> {
     scenarios.sort_by(|a, b| a.net.cmp(&b.net));
     let work: Mutex<VecDeque<Scenario>> = Mutex::new(scenarios.into());
     let results = Mutex::new(Vec::new());
@@ -219,7 +269,7 @@ pub fn compare_all(mut scenarios: Vec<Scenario>, threads: usize) -> Vec<(String,
                     let verdict = match sides
                         .take()
                         .filter(fit)
-                        .map_or_else(|| Sides::new(&scenario.net), Ok)
+                        .map_or_else(|| Sides::new(&scenario.net, how), Ok)
                     {
                         Ok(mut both) => {
                             let verdict = both.compare(&scenario, &share);
@@ -229,13 +279,16 @@ pub fn compare_all(mut scenarios: Vec<Scenario>, threads: usize) -> Vec<(String,
                         Err(Unavailable::Skip(reason)) => Verdict::Skipped(reason),
                         Err(Unavailable::Failed(text)) => Verdict::Differ(text),
                     };
-                    let name = format!("{} (attached)", scenario.name);
+                    let name = format!("{} ({})", scenario.name, how.name());
                     results.lock().expect("no panics").push((name, verdict));
                 }
             });
         }
     });
     let [all, kept] = [share.all, share.kept].map(AtomicUsize::into_inner);
-    println!("attached: {kept} of {all} rules that count have BPF code");
+    match how {
+        How::Whole => println!("attached: {kept} of {all} rules that count have BPF code"),
+        How::WithKernel => println!("with-kernel: {kept} of {all} rules that count"),
+    }
     results.into_inner().expect("no panics")
 }

@@ -17,7 +17,8 @@
 //! `PENSTOCK_LIVE_DRIVER` and `PENSTOCK_LIVE_WORKERS` how they are driven (default: packet sockets,
 //! one worker). Another sample runs in the kernel as BPF programs, by `penstock attach`:
 //! `PENSTOCK_ATTACHED` says how many (default 20); with `PENSTOCK_KERNEL=attached` that is all, also
-//! for the scenario of a directory.
+//! for the scenario of a directory. `PENSTOCK_WITH_KERNEL` (default 20) and
+//! `PENSTOCK_KERNEL=with-kernel` say that of `penstock attach --with-kernel`.
 
 mod attached;
 mod chance;
@@ -51,6 +52,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
+use attached::How;
 use router::{Router, Unavailable};
 use scenario::{Outcome, Scenario};
 use sides::{Kernel, Verdict, mode};
@@ -93,17 +95,30 @@ fn main() -> ExitCode {
         })
         .collect();
     let sample = live_sample(&scenarios, number("PENSTOCK_LIVE").unwrap_or(20) as usize);
-    let fit = |s: &&Scenario| attached::unfit(s).is_none();
-    let attached: Vec<_> = scenarios.iter().filter(fit).cloned().collect();
-    let attached = spread(attached, number("PENSTOCK_ATTACHED").unwrap_or(20) as usize);
+    let attached =
+        [(How::Whole, "ATTACHED"), (How::WithKernel, "WITH_KERNEL")].map(|(how, name)| {
+            let fit = scenarios.iter().filter(|scenario| attached::unfit(scenario, how).is_none());
+            let count = number(&format!("PENSTOCK_{name}")).unwrap_or(20);
+            (how, spread(fit.cloned().collect(), count as usize))
+        });
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
     let mut kernels: Vec<_> = (0..threads).map(|_| Box::<Here>::default() as _).collect();
-    let mut results = match mode("attached") {
+    let only = |how| match how {
+        How::Whole => mode("attached"),
+        How::WithKernel => mode("with-kernel"),
+    };
+    let one_only = only(How::Whole) || only(How::WithKernel);
+    let mut results = match one_only {
         true => BTreeMap::new(),
         false => sides::compare_all(scenarios, &mut kernels, None),
     };
-    results.extend(attached::compare_all(attached, threads));
-    results.extend(sample.into_iter().map(|s| (format!("{} (live)", s.name), compare_live(&s))));
+    for (how, scenarios) in attached {
+        if !one_only || only(how) {
+            results.extend(attached::compare_all(scenarios, threads, how));
+        }
+    }
+    let sample = sample.into_iter().filter(|_| !only(How::WithKernel));
+    results.extend(sample.map(|s| (format!("{} (live)", s.name), compare_live(&s))));
     if sides::report("kernel", &results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -163,11 +178,10 @@ fn one(directory: &Path) -> ExitCode {
         let mut router = Router::new(&scenario.net).map_err(|e| format!("{e:?}"))?;
         let kernel = router.run(&scenario, None)?;
         println!("--- kernel\n{}", kernel.listing);
-        let ours = match mode("attached") {
-            true => attached::run_one(&scenario, &kernel)?,
-            false => {
-                penstock::run(&scenario, &sides::directory(&scenario).with_extension("again"))?
-            }
+        let ours = match () {
+            () if mode("attached") => attached::run_one(&scenario, &kernel, How::Whole)?,
+            () if mode("with-kernel") => attached::run_one(&scenario, &kernel, How::WithKernel)?,
+            () => penstock::run(&scenario, &sides::directory(&scenario).with_extension("again"))?,
         };
         println!("--- penstock\n{}", ours.listing);
         Ok(compare::differences(&scenario, &kernel, &ours, mode("listing")))
