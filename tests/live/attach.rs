@@ -146,7 +146,7 @@ const RULESETS: [(&str, &str); 7] = [
 const ASKED: &str = "198.18.1.2 198.18.0.1 2001:db8:1::2 2001:db8::1";
 
 /// Echoes datagrams on B and R.
-fn serve(net: &mut Net) {
+pub fn serve(net: &mut Net) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/attached.py");
     // Rules read the transport header of a later fragment of IPv6 in its network header, where flow
     // labels are.
@@ -165,13 +165,13 @@ fn serve(net: &mut Net) {
 }
 
 /// Sends the traffic; what was answered.
-fn traffic(net: &Net) -> String {
+pub fn traffic(net: &Net) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/attached.py");
     net.ok(&net.a, &format!("python3 {script} ask {ASKED}"))
 }
 
 /// A listing, but for the order of elements, and what is left of their time.
-fn listing(text: &str) -> Vec<&str> {
+pub fn listing(text: &str) -> Vec<&str> {
     let dynamic = text.contains("flags dynamic");
     let mut words: Vec<_> = match dynamic {
         false => text.lines().collect(),
@@ -209,10 +209,15 @@ fn an_attached_ruleset_does_what_nf_tables_does_with_it() {
     }
 }
 
-/// Packets of A to a port of B: how many of ten are answered.
-fn answered(net: &Net, port: u16) -> u32 {
+/// Packets of A to each port of a host: a line each with how many of twelve are answered.
+pub fn answers(net: &Net, host: &str) -> String {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/attached.py");
-    let said = net.ok(&net.a, &format!("python3 {script} ask 198.18.1.2"));
+    net.ok(&net.a, &format!("python3 {script} ask {host}"))
+}
+
+/// Packets of A to a port of B: how many of twelve are answered.
+fn answered(net: &Net, port: u16) -> u32 {
+    let said = answers(net, "198.18.1.2");
     let line = said.lines().find(|line| line.split(' ').nth(1) == Some(&port.to_string())).unwrap();
     line.rsplit(' ').next().unwrap().parse().unwrap()
 }

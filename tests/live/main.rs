@@ -52,6 +52,7 @@ mod systemd;
 mod table;
 mod taps;
 mod uppers;
+mod with_kernel;
 mod workers;
 
 use std::time::Duration;
