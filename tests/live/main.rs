@@ -53,6 +53,7 @@ mod table;
 mod taps;
 mod uppers;
 mod with_kernel;
+mod with_kernel_changes;
 mod workers;
 
 use std::time::Duration;
