@@ -272,6 +272,7 @@ fn a_change_that_one_half_refuses_changes_neither() {
         // nf_tables has a table of that name which is not ours.
         (
             "add rule inet t f udp dport 9001 drop; \
+             add element inet t seen { 198.18.0.99 }; \
              add table ip other; add chain ip other n { type nat hook prerouting priority 0; }",
             "table ip other is in nf_tables already, and is not of this ruleset",
         ),
@@ -290,6 +291,7 @@ fn a_change_that_one_half_refuses_changes_neither() {
         assert_eq!(ports(&net, BEHIND), [true, true, false, true], "{line}");
         assert_eq!(ports(&net, HOST), [true, true, false, true], "{line}");
         assert_eq!(tables(&net), ["table inet t", "table ip other"], "{line}");
+        assert!(!penstock_nft(&net, "list set inet t seen").contains("198.18.0.99"), "{line}");
     }
     // Nobody else changes the tables by accident.
     let (ok, said) = net.run(&r, "nft flush chain inet t i");

@@ -31,14 +31,14 @@ use super::kernel_half::tables::ChainKey;
 /// A hook and a priority.
 pub(super) type HookPlace = (NetfilterHook, i32);
 
-/// Where the hook of address translation is (`NF_IP_PRI_NAT_DST`, `NF_IP_PRI_NAT_SRC`).
-fn nat_place(hook: InetHook) -> Option<i32> {
-    match hook {
-        InetHook::Prerouting | InetHook::Output => Some(-100),
-        InetHook::Input | InetHook::Postrouting => Some(100),
-        InetHook::Forward => None,
-    }
-}
+/// Where the hooks of address translation are (`NF_IP_PRI_NAT_DST`, `NF_IP_PRI_NAT_SRC`). The first
+/// chain of type nat brings all of them (`nf_nat_register_fn()`).
+const NAT: [(InetHook, i32); 4] = [
+    (InetHook::Prerouting, -100),
+    (InetHook::Output, -100),
+    (InetHook::Input, 100),
+    (InetHook::Postrouting, 100),
+];
 
 /// The hook of IPv4 and IPv6, if it is one.
 pub(super) fn inet_hook(hook: Hook) -> Option<InetHook> {
@@ -61,11 +61,12 @@ fn places_of(family: Family, base: &BaseChain) -> Vec<HookPlace> {
         Family::Inet => &[InetFamily::V4, InetFamily::V6],
         Family::Arp | Family::Bridge | Family::Netdev => &[],
     };
-    let at =
-        |priority| families.iter().map(move |&family| (NetfilterHook { family, hook }, priority));
-    match (base.kind, nat_place(hook)) {
-        (ChainType::Nat, Some(nat)) => at(nat).collect(),
-        _ => at(base.priority).collect(),
+    let at = |(hook, priority)| {
+        families.iter().map(move |&family| (NetfilterHook { family, hook }, priority))
+    };
+    match base.kind {
+        ChainType::Nat => NAT.into_iter().flat_map(at).collect(),
+        ChainType::Filter | ChainType::Route => at((hook, base.priority)).collect(),
     }
 }
 
@@ -178,7 +179,12 @@ impl<'a> Split<'a> {
         self.bases.iter().filter(|base| self.moved.contains_key(&base.key)).find_map(|base| {
             let at_ingress = base.linked.base.hook == Hook::Ingress;
             let why = self.moved.get(&base.key).map(|why| why.reason.clone()).unwrap_or_default();
+            let table = self.tables.iter().find(|table| table.handle == base.key.0);
+            let mut flowtables = table.iter().flat_map(|table| &table.flowtables);
+            let uses_early =
+                flowtables.any(|f| f.early && base.reach.flowtables.contains(&f.handle));
             let reason = match () {
+                () if uses_early => "it uses a flowtable with `hook early_ingress`",
                 () if base.reach.has_extensions => "it has extensions of x_tables",
                 () if at_ingress && base.reach.asks_for_connections => {
                     "it asks for connections, which nf_tables does not have at ingress"
@@ -216,7 +222,10 @@ impl<'a> Split<'a> {
         let mut taken = self.taken.places.clone();
         for base in self.bases.iter().filter(|base| self.moved.contains_key(&base.key)) {
             for place in places_of(base.linked.family, &base.linked.base) {
-                let reason = format!("chain {} is of the same hook and priority", base.name);
+                let reason = match base.linked.base.kind {
+                    ChainType::Nat => format!("address translation is there ({})", base.name),
+                    _ => format!("chain {} is of the same hook and priority", base.name),
+                };
                 taken.entry(place).or_insert(reason);
             }
         }

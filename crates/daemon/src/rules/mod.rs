@@ -380,8 +380,11 @@ impl Rules {
         }
         let linked = inner.link(transaction.working()).map_err(|e| Refused::Link(e.to_string()))?;
         match &self.attached {
-            // It refuses what it cannot run when it is to.
-            Some(attached) if check => attached.can_run(&linked, &transaction.working().tables)?,
+            // It refuses what it cannot run when it is to. But what a batch does to sets that
+            // packets change cannot be taken back.
+            Some(attached) if check || linked.provisional => {
+                attached.can_run(&linked, &transaction.working().tables)?
+            }
             Some(_) => {}
             None => {
                 self.can_offload(&linked.flowtables).map_err(Refused::Offload)?;

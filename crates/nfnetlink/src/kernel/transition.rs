@@ -56,22 +56,36 @@ pub fn transition(
             None => delete_table(batch, old.family, &old.name),
         }
     }
-    for new in after {
-        match other(new, before) {
-            Some(old) if Arc::ptr_eq(&old, new) => {}
-            Some(old) => Step { batch, old: &old, new, handles }.parts_come(),
-            None => {
-                new_table(batch, new, tables);
-                let none = Table {
-                    chains: Vec::new(),
-                    sets: Vec::new(),
-                    objects: Vec::new(),
-                    flowtables: Vec::new(),
-                    ..Table::clone(new)
-                };
-                Step { batch, old: &none, new, handles }.parts_come();
-            }
-        }
+    let both: Vec<(Arc<Table>, &Arc<Table>)> = after
+        .iter()
+        .map(|new| (other(new, before).unwrap_or_else(|| Arc::new(without_parts(new))), new))
+        .collect();
+    for new in after.iter().filter(|new| other(new, before).is_none()) {
+        new_table(batch, new, tables);
+    }
+    // Of those with the same hook and priority, in all tables, the later one comes first.
+    let mut chains: Vec<_> = both
+        .iter()
+        .flat_map(|(old, new)| new.chains.iter().map(move |chain| (old, *new, chain)))
+        .filter(|(old, _, chain)| !old.chains.iter().any(|old| is_same_chain(old, chain)))
+        .collect();
+    chains.sort_by_key(|(.., chain)| chain.base.as_ref().map_or(0, |base| base.registered));
+    for (old, new, chain) in chains {
+        Step { batch, old, new, handles }.chain_comes(chain);
+    }
+    for (old, new) in &both {
+        Step { batch, old, new, handles }.parts_come();
+    }
+}
+
+/// A table before there is anything in it.
+fn without_parts(table: &Table) -> Table {
+    Table {
+        chains: Vec::new(),
+        sets: Vec::new(),
+        objects: Vec::new(),
+        flowtables: Vec::new(),
+        ..table.clone()
     }
 }
 
@@ -249,13 +263,9 @@ impl Step<'_> {
     /// What is new comes: rules last, which refer to all the rest.
     fn parts_come(&mut self) {
         let new = self.new;
-        // Of those with the same priority the later one comes first.
-        let mut chains: Vec<_> = new.chains.iter().collect();
-        chains.sort_by_key(|chain| chain.base.as_ref().map_or(0, |base| base.registered));
-        for chain in &chains {
-            match self.old.chains.iter().find(|old| is_same_chain(old, chain)).cloned() {
-                Some(old) => self.chain_changes(&old, chain),
-                None => self.chain_comes(chain),
+        for chain in &new.chains {
+            if let Some(old) = self.old.chains.iter().find(|old| is_same_chain(old, chain)) {
+                self.chain_changes(&old.clone(), chain);
             }
         }
         self.values_come();

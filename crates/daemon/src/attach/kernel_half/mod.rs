@@ -138,9 +138,7 @@ impl KernelHalf {
                 sent.push(mirror::Sent::all(key, set, now));
                 continue;
             };
-            let dumped = ask(&mut self.socket, &kernel::ask_elements(table, set))?;
-            let dumped = dumped.iter().flat_map(|body| kernel::dumped_elements(body)).collect();
-            let wanted = mirror.sync(dumped, set, now);
+            let wanted = sync(&mut self.socket, mirror, (table, set), now)?;
             let gone: Vec<_> = wanted.gone.iter().map(|element| element.view()).collect();
             batch.elements(ElementChange::Delete, (table, set), &gone);
             let come: Vec<_> = wanted.come.iter().map(|element| element.view()).collect();
@@ -181,6 +179,10 @@ impl KernelHalf {
             && let Err(e) = self.learn_handles()
         {
             log(format_args!("the rules in nf_tables cannot be read: {e}"));
+            // The next commit replaces all of it.
+            let names = self.tables.drain(..).map(|table| (table.family, table.name.clone()));
+            self.left = names.collect();
+            self.mirrors.clear();
         }
         Ok(())
     }
@@ -230,16 +232,8 @@ impl KernelHalf {
             tallies.collect(socket, table, now)?;
             for set in table.sets.iter().filter(|set| set.dynamic().is_some()) {
                 let Some(mirror) = mirrors.get_mut(&(table.handle, set.handle)) else { continue };
-                let dumped = ask(socket, &kernel::ask_elements(table, set))?;
-                let dumped = dumped.iter().flat_map(|body| kernel::dumped_elements(body)).collect();
                 // What clients have changed comes to the kernel with their transaction.
-                let wanted = mirror.sync(dumped, set, now);
-                for key in wanted.reset {
-                    let (number, body) = kernel::reset_element(table, set, &key);
-                    let answer = socket.ask(number, &body)?;
-                    let all = answer.iter().flat_map(|body| kernel::dumped_elements(body));
-                    all.for_each(|element| mirror.was_reset(&key, element, set, now));
-                }
+                sync(socket, mirror, (table, set), now)?;
             }
         }
         Ok(())
@@ -254,6 +248,25 @@ impl KernelHalf {
         }
         self.tables.clear();
     }
+}
+
+/// Brings a set and its mirror together at a time (ns); what clients have done since.
+fn sync(
+    socket: &mut RulesSocket,
+    mirror: &mut Mirror,
+    (table, set): (&Table, &Set),
+    now: u64,
+) -> io::Result<mirror::Wanted> {
+    let dumped = ask(socket, &kernel::ask_elements(table, set))?;
+    let dumped = dumped.iter().flat_map(|body| kernel::dumped_elements(body)).collect();
+    let wanted = mirror.sync(dumped, set, now);
+    for key in &wanted.reset {
+        let (number, body) = kernel::reset_element(table, set, key);
+        let answer = socket.ask(number, &body)?;
+        let all = answer.iter().flat_map(|body| kernel::dumped_elements(body));
+        all.for_each(|element| mirror.was_reset(key, element, set, now));
+    }
+    Ok(wanted)
 }
 
 fn failed(error: &io::Error) -> NotAttached {
