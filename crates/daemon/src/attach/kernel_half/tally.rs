@@ -260,12 +260,15 @@ fn values<'r>(
         .filter_map(|(state, (_, value))| Some((state, value.as_ref()?)))
 }
 
+/// A rule with its chain, and what a dump says of it.
+type InKernel<'t> = (&'t Arc<Chain>, &'t Arc<Rule>, DumpedRule);
+
 /// The rules of a table that are in the kernel, each with what a dump says of it. Nobody else
 /// changes the table, so they have the same order.
 pub(super) fn rules<'t>(
     socket: &mut RulesSocket,
     table: &'t Table,
-) -> io::Result<Vec<(&'t Arc<Chain>, &'t Arc<Rule>, DumpedRule)>> {
+) -> io::Result<Vec<InKernel<'t>>> {
     let mut dumped: HashMap<String, Vec<DumpedRule>> = HashMap::new();
     for body in ask(socket, &kernel::ask_rules(table))? {
         if let Some(rule) = kernel::dumped_rule(&body) {
