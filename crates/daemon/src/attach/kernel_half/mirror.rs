@@ -225,7 +225,7 @@ fn join(
 
 /// An element of the kernel comes into the ruleset's set.
 fn add(there: &DumpedElement, set: &Arc<DynamicSet>, of: &Set, now: u64) -> Option<Known> {
-    let expires_at = there.expires.map(|left| now.saturating_add(left * MILLISECOND));
+    let expires_at = there.expires.map(|left| now.saturating_add(left.saturating_mul(MILLISECOND)));
     if expires_at.is_some_and(|at| at <= now) || !set.reserve(0, now) {
         return None;
     }
