@@ -62,6 +62,11 @@ pub fn unfit(scenario: &Scenario, how: How) -> Option<&'static str> {
 }
 
 fn unfit_for_both(scenario: &Scenario) -> Option<&'static str> {
+    let translates =
+        |line: &&str| ["snat", "dnat", "masq", "redir"].iter().any(|w| line.contains(w));
+    if scenario.rules.lines().filter(translates).any(|line| line.contains("random")) {
+        return Some("ports at random, in which a kernel differs from itself");
+    }
     // Those of programs come to the process, those of nf_tables to the kernel's listeners.
     if !scenario.services.log_groups.is_empty() {
         return Some("groups of log are in two places");
