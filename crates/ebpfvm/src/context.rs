@@ -81,6 +81,8 @@ pub struct Skb {
     pub wire_len: u32,
     pub gso_segs: u32,
     pub gso_size: u32,
+    /// Bytes of the network and transport headers of a super-packet.
+    pub gso_headers: u32,
     pub hwtstamp: u64,
     /// The largest packet of its device, bytes; 0 if it is on none.
     pub mtu: u32,

@@ -62,6 +62,7 @@ helpers! {
         RedirectMap 51 "bpf_redirect_map" XDP;
         XdpAdjustMeta 54 "bpf_xdp_adjust_meta" XDP;
         XdpAdjustTail 65 "bpf_xdp_adjust_tail" XDP;
+        FibLookup 69 "bpf_fib_lookup" SUM;
         KtimeGetBootNs 125 "bpf_ktime_get_boot_ns" ALL;
         RingOutput 130 "bpf_ringbuf_output" ALL;
         RingReserve 131 "bpf_ringbuf_reserve" ALL;
@@ -69,6 +70,7 @@ helpers! {
         RingDiscard 133 "bpf_ringbuf_discard" ALL;
         RingQuery 134 "bpf_ringbuf_query" ALL;
         KtimeGetCoarseNs 160 "bpf_ktime_get_coarse_ns" ALL;
+        CheckMtu 163 "bpf_check_mtu" SUM;
         ForEachMapElem 164 "bpf_for_each_map_elem" ALL;
         Loop 181 "bpf_loop" ALL;
         XdpBuffLen 188 "bpf_xdp_get_buff_len" XDP;

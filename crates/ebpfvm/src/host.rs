@@ -2,6 +2,10 @@
 
 //! What a program learns of the world apart from its context and maps.
 
+use std::net::IpAddr;
+
+use crate::routing::{NetDevice, NoRoute, RouteFound, RouteQuery};
+
 /// The world of a program. Time and randomness come from here, so that runs can be repeated.
 pub trait Host {
     /// Nanoseconds since the machine began (`CLOCK_MONOTONIC`).
@@ -13,6 +17,27 @@ pub trait Host {
     /// A line of `bpf_trace_printk()`, without the newline at its end.
     fn trace(&mut self, line: &str) {
         let _ = line;
+    }
+
+    /// A device by its index. A host without a network has none.
+    fn device(&mut self, index: u32) -> Option<NetDevice> {
+        let _ = index;
+        None
+    }
+
+    /// The route of a packet.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn route(&mut self, query: &RouteQuery) -> Result<RouteFound, NoRoute> {
+        let _ = query;
+        Err(NoRoute::NotForwarded)
+    }
+
+    /// The link address of a neighbour on a device, if it is known.
+    fn neighbour(&mut self, device: u32, address: IpAddr) -> Option<[u8; 6]> {
+        let _ = (device, address);
+        None
     }
 }
 

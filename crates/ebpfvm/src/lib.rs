@@ -12,7 +12,7 @@
 //! | [`object`] | ELF objects as clang makes them: programs, maps, relocations |
 //! | `machine` | programs and the maps that they share: [`Machine`] |
 //! | `instance`, `counts` | objects that are loaded, for several who run them: [`Instance`] |
-//! | `host` | time, randomness: [`Host`] |
+//! | `host`, [`routing`] | time, randomness, routes: [`Host`] |
 //! | `jit` | machine code for programs, with the feature `cranelift` |
 //! | `code`, `visible`, `memory` | finished code, and what it reaches |
 //!
@@ -52,6 +52,7 @@ mod memory;
 pub mod object;
 mod op;
 pub mod packet;
+pub mod routing;
 mod run;
 mod space;
 pub mod types;

@@ -4,10 +4,9 @@
 //! in common.
 
 use penstock_ebpfvm::context::Device;
-use penstock_ebpfvm::{Context as ProgramContext, Counts, Host, Program};
+use penstock_ebpfvm::{Context as ProgramContext, Counts, Program};
 use penstock_packet::Packet;
 use penstock_program::{Context, Family, Hook, Outcome};
-use penstock_random::Random;
 
 use crate::bpf::{BpfDifference, BpfFault, BpfRules, NETFILTER};
 use crate::hook_result::HookResult;
@@ -15,6 +14,7 @@ use crate::hooks::{Entry, HookProgram, ProgramIndex, devices};
 use crate::place::{chain_place, rule_place};
 use crate::reason::DropReason;
 use crate::sink::Sink;
+use crate::stages::bpf_world::World;
 use crate::stages::hook_env::{ChainCall, HookEnv};
 use crate::worker::Worker;
 
@@ -36,28 +36,6 @@ fn hook_number(hook: Hook) -> u8 {
     }
 }
 
-/// What programs ask of the world.
-struct World<'a, S> {
-    sink: &'a mut S,
-    random: &'a mut Random,
-    /// Nanoseconds of the packet clock.
-    now: u64,
-}
-
-impl<S: Sink> Host for World<'_, S> {
-    fn now(&mut self) -> u64 {
-        self.now
-    }
-
-    fn random(&mut self) -> u32 {
-        self.random.u32()
-    }
-
-    fn trace(&mut self, line: &str) {
-        self.sink.bpf_printk(line);
-    }
-}
-
 impl<S: Sink> Worker<'_, S> {
     /// Runs a program: the low 32 bits of what it returns. `None`: it was ended, which is counted,
     /// and told the first time.
@@ -68,8 +46,16 @@ impl<S: Sink> Worker<'_, S> {
         context: &mut ProgramContext,
         now: u64,
     ) -> Option<u32> {
-        let mut world =
-            World { sink: &mut *self.sink, random: &mut self.state.numbers.random, now };
+        let state = &mut *self.state;
+        let mut world = World {
+            sink: &mut *self.sink,
+            random: &mut state.numbers.random,
+            now,
+            net: self.net,
+            settings: self.settings,
+            paths: &state.path_mtus,
+            path_time: state.conntrack.now(),
+        };
         let result = program.instance().lock().run(program.number(), context, &mut world);
         match result {
             Ok(result) => Some(result as u32),

@@ -28,6 +28,7 @@
 //! ([`Worker::take_fast_path`]), and continue at a stage if they need more.
 
 pub(crate) mod bpf;
+mod bpf_world;
 pub(crate) mod bridge;
 pub(crate) mod burst;
 pub(crate) mod defragment;

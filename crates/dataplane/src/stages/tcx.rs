@@ -109,8 +109,10 @@ impl<S: Sink> Worker<'_, S> {
         skb.mtu = self.net.link(device).map_or(0, |link| link.mtu);
         // qdisc_pkt_len_init(): at ingress the link header does not count.
         let link = if hook == Hook::Ingress { 0 } else { packet.link().len() };
+        skb.gso_headers = 0;
         let (size, segments, headers) = match (meta.gso, packet.gso_headers()) {
             (Some(gso), Some(headers)) => {
+                skb.gso_headers = headers.payload as u32;
                 let payload = packet.network().len().saturating_sub(headers.payload);
                 let size = usize::from(gso.size).max(1);
                 let headers = link + headers.payload;

@@ -5,7 +5,9 @@
 
 mod checksum;
 mod dynptr;
+mod fib;
 mod maps;
+mod mtu;
 mod skb;
 mod trace;
 mod xdp;
@@ -59,6 +61,8 @@ pub(crate) fn call(run: &mut Run<'_>, helper: Helper) -> Called {
         Helper::SetHashInvalid => skb::set_hash_invalid(run),
         Helper::Redirect => xdp::redirect(run),
         Helper::RedirectMap => xdp::redirect_map(run),
+        Helper::FibLookup => fib::lookup(run),
+        Helper::CheckMtu => mtu::check(run),
         Helper::XdpAdjustHead => xdp::adjust_head(run),
         Helper::XdpAdjustTail => xdp::adjust_tail(run),
         Helper::XdpAdjustMeta => xdp::adjust_meta(run),

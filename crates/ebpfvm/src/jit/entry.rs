@@ -270,6 +270,8 @@ pub(super) fn moves_packet(helper: Helper) -> bool {
             | SkbStoreBytes
             | Redirect
             | RedirectMap
+            | FibLookup
+            | CheckMtu
             | RingOutput
             | RingReserve
             | RingSubmit

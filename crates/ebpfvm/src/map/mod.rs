@@ -26,11 +26,13 @@ impl Errno {
     pub const NOMEM: Errno = Errno(12);
     pub const FAULT: Errno = Errno(14);
     pub const EXIST: Errno = Errno(17);
+    pub const NODEV: Errno = Errno(19);
     pub const INVAL: Errno = Errno(22);
     pub const NOSPC: Errno = Errno(28);
     pub const PROTO: Errno = Errno(71);
     pub const OVERFLOW: Errno = Errno(75);
     pub const OPNOTSUPP: Errno = Errno(95);
+    pub const AFNOSUPPORT: Errno = Errno(97);
 
     /// What a helper returns.
     pub fn result(self) -> u64 {

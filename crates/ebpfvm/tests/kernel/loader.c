@@ -2,7 +2,8 @@
 /*
  * The kernel's side of a test: loads all programs of an object by libbpf, and runs them for each
  * line of standard input, which has the name of a program, the family, the hook, and a frame in
- * hexadecimal. Prints what each run returns, of programs that are none of netfilter also the frame,
+ * hexadecimal. If the family is 0 it is a program of XDP or tc, and what stands for the hook is the
+ * index of the device of the frame, or 0. Prints what each run returns, of programs that are none of netfilter also the frame,
  * and at the end all elements of maps.
  */
 #define _GNU_SOURCE
@@ -90,6 +91,8 @@ int main(int argc, char **argv)
 			unsigned char hook, family;
 			void *pointers[5];
 		} state = {};
+		struct xdp_md xdp = {};
+		struct __sk_buff skb = {};
 		char name[64], *bytes = strrchr(line, ' ') + 1;
 		int family, hook;
 		size_t len = 0;
@@ -110,6 +113,16 @@ int main(int argc, char **argv)
 		} else {
 			run.data_out = out;
 			run.data_size_out = sizeof(out);
+		}
+		if (!family && hook && bpf_program__type(program) == BPF_PROG_TYPE_XDP) {
+			xdp.data_end = len;
+			xdp.ingress_ifindex = hook;
+			run.ctx_in = &xdp;
+			run.ctx_size_in = sizeof(xdp);
+		} else if (!family && hook) {
+			skb.ifindex = hook;
+			run.ctx_in = &skb;
+			run.ctx_size_in = sizeof(skb);
 		}
 		if (!program || bpf_prog_test_run_opts(bpf_program__fd(program), &run)) {
 			printf("failed: %s\n", strerror(errno));

@@ -21,7 +21,7 @@ impl Drop for Directory {
 
 /// Builds the loader; nothing, with a message, where that is not possible.
 fn loader(to: &Path) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernel/loader.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ebpfvm/tests/kernel/loader.c");
     let out = to.join("loader");
     let done = Command::new("cc").arg("-o").arg(&out).arg(source).arg("-lbpf").output();
     match done {
@@ -55,15 +55,24 @@ impl Loader {
 
     /// Loads an object and runs its programs: the lines that are printed. Nothing if the kernel
     /// refuses it, after a message why.
+    #[allow(dead_code)]
     pub fn run(&self, object: &[u8], input: &str) -> Option<Vec<String>> {
+        self.run_by(Command::new(&self.program), object, input)
+    }
+
+    /// As [`Loader::run`], in a network namespace.
+    #[allow(dead_code)]
+    pub fn run_in(&self, namespace: &str, object: &[u8], input: &str) -> Option<Vec<String>> {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", namespace]).arg(&self.program);
+        self.run_by(command, object, input)
+    }
+
+    fn run_by(&self, mut command: Command, object: &[u8], input: &str) -> Option<Vec<String>> {
         let file = self.directory.0.join("object.o");
         std::fs::write(&file, object).unwrap();
-        let mut child = Command::new(&self.program)
-            .arg(&file)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child =
+            command.arg(&file).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut to = child.stdin.take().unwrap();
         let sent = input.to_owned();
         let writer = std::thread::spawn(move || to.write_all(sent.as_bytes()));
@@ -83,6 +92,7 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// The elements of a map, and records of rings, as the loader prints them.
+#[allow(dead_code)]
 pub fn elements(map: &mut Map) -> Vec<String> {
     let name = map.spec().name.clone();
     // Where variables of the configuration are is the loader's to say.

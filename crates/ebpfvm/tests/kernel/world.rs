@@ -2,7 +2,10 @@
 
 //! What programs learn of the world in tests.
 
+use std::net::IpAddr;
+
 use penstock_ebpfvm::Host;
+use penstock_ebpfvm::routing::{NetDevice, NoRoute, RouteFound, RouteQuery};
 
 /// A world that goes on, and says what it was told.
 #[derive(Default)]
@@ -24,5 +27,20 @@ impl Host for World {
 
     fn trace(&mut self, line: &str) {
         self.lines.push(line.to_owned());
+    }
+
+    fn device(&mut self, index: u32) -> Option<NetDevice> {
+        let mtu = 64 + index;
+        let device = NetDevice { mtu, header: 14, up: true, ..NetDevice::default() };
+        (index < 8).then_some(NetDevice { forwards4: true, forwards6: index != 1, ..device })
+    }
+
+    fn route(&mut self, query: &RouteQuery) -> Result<RouteFound, NoRoute> {
+        let found = RouteFound { device: 2, gateway: None, metric: 3, mtu: 66, source: None };
+        if query.tos & 1 == 0 { Ok(found) } else { Err(NoRoute::Prohibit) }
+    }
+
+    fn neighbour(&mut self, device: u32, address: IpAddr) -> Option<[u8; 6]> {
+        address.is_ipv4().then_some([device as u8; 6])
     }
 }

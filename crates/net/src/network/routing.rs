@@ -254,9 +254,40 @@ impl Network {
         )
     }
 
-    /// One IPv6 table: within a prefix the lowest metric that has a usable route; among equal ones
-    /// the first that leaves by the wanted link, else the first (`rt6_score_route()`).
+    /// The IPv6 route itself, of any type (`fib6_lookup()`): one that refuses packets is found, and
+    /// one of type `throw` ends the search. A rule that refuses packets finds none. Rules see
+    /// `rule_oif` as the link that is asked for, in place of the one that `flow` prefers.
+    pub fn fib6(&self, flow: &Flow6, rule_oif: u32) -> Option<Hit<'_>> {
+        let for_rules = Flow6 { oif: rule_oif, ..*flow };
+        let found = self.decide(
+            &self.v6,
+            [TABLE_LOCAL, TABLE_MAIN],
+            |rule| matches6(rule, &for_rules),
+            |table| self.select6(table, flow).map(Ok),
+            |route, _| self.hit6(route, flow),
+        );
+        found.ok()
+    }
+
+    /// The IPv6 route itself, of any type, in one table (`fib6_table_lookup()`).
+    pub fn fib6_table(&self, table: u32, flow: &Flow6) -> Option<Hit<'_>> {
+        let found = self.select6(self.v6.tables.fib(table)?, flow)?;
+        Some(self.hit6(found, flow))
+    }
+
+    /// One IPv6 table.
     pub(super) fn table6<'a>(&'a self, table: &'a Fib<u128>, flow: &Flow6) -> Outcome<'a> {
+        let (route, len) = self.select6(table, flow)?;
+        match (route.kind, refuse(route.kind)) {
+            (RouteType::Throw, _) => None,
+            (_, Some(why)) => Some(Err(why)),
+            (_, None) => Some(Ok((route, len))),
+        }
+    }
+
+    /// In an IPv6 table, within a prefix the lowest metric that has a usable route; among equal
+    /// ones the first that leaves by the wanted link, else the first (`rt6_score_route()`).
+    fn select6<'a>(&'a self, table: &'a Fib<u128>, flow: &Flow6) -> Option<(&'a RouteInfo, u8)> {
         let mut found = table.longest(flow.daddr);
         loop {
             let len = found.len()?;
@@ -272,11 +303,7 @@ impl Network {
                 }
             }
             if let Some((route, _)) = best {
-                return match (route.kind, refuse(route.kind)) {
-                    (RouteType::Throw, _) => None,
-                    (_, Some(why)) => Some(Err(why)),
-                    (_, None) => Some(Ok((route, len))),
-                };
+                return Some((route, len));
             }
             found = table.shorter(flow.daddr, len);
         }
