@@ -289,6 +289,7 @@ fn objects_do_the_same() {
         "functions",
         "rings",
         "netfilter",
+        "missing",
         "nf_maps",
         "nf_packet",
         "enums",

@@ -94,7 +94,7 @@ fn netfilter_program_reads_hook_packet_and_devices() {
 
 #[test]
 fn access_to_a_field_that_is_not_there_ends_the_program() {
-    let Some(bytes) = compile("netfilter") else { return };
+    let Some(bytes) = compile("missing") else { return };
     let object = Object::parse(&bytes).unwrap();
     let mut machine = Machine::default();
     let (program, _) = load(&mut machine, &object, "wrong");

@@ -26,6 +26,7 @@ pub const OBJECTS: &[&str] = &[
     "quota",
     "records",
     "resize",
+    "rings",
     "slices",
     "sums",
     "tags",

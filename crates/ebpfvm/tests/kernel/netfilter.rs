@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Programs of netfilter, which the kernel loads by libbpf: at all hooks on frames of both
-//! families they return the same, and leave the same in maps. Skipped, with a message, where
+//! families they return the same, and leave the same in maps, by the interpreter and by machine
+//! code. Skipped, with a message, where
 //! the loader cannot be built, as it needs a C compiler and libbpf.
 
 use fastrand::Rng;
@@ -56,10 +57,21 @@ fn compare(name: &str) {
     }
     let Some(bytes) = compile(name) else { return };
     let Some(loader) = Loader::build(name) else { return };
-    let object = Object::parse(&bytes).unwrap();
+    for compiled in [false, true] {
+        compare_by(name, &bytes, &loader, compiled);
+    }
+}
+
+/// Runs an object by one engine and in the kernel.
+fn compare_by(name: &str, bytes: &[u8], loader: &Loader, compiled: bool) {
+    let object = Object::parse(bytes).unwrap();
     let mut machine = Machine::default();
     let all: Vec<usize> = (0..object.programs.len()).collect();
     let loaded = object.load(&mut machine, &all).unwrap();
+    if compiled && let Err(error) = machine.compile() {
+        println!("{name}: no machine code: {error}");
+        return;
+    }
     let lo = loopback();
     let (mut input, mut ours) = (String::new(), Vec::new());
     let mut rng = Rng::with_seed(11);
@@ -80,7 +92,7 @@ fn compare(name: &str) {
         }
     }
     let runs = ours.len();
-    let theirs = loader.run(&bytes, &input).unwrap();
+    let theirs = loader.run(bytes, &input).unwrap();
     for ((ours, theirs), line) in ours.iter().zip(&theirs).zip(input.lines()) {
         assert_eq!(ours, theirs, "{name}: {line}");
     }
@@ -94,7 +106,8 @@ fn compare(name: &str) {
     ours.sort();
     theirs.sort();
     assert_eq!(ours, theirs, "maps of {name}");
-    println!("{name}: {} programs, {runs} runs", object.programs.len());
+    let engine = if compiled { "machine code" } else { "interpreter" };
+    println!("{name}: {} programs, {runs} runs by {engine}", object.programs.len());
 }
 
 #[test]
@@ -105,4 +118,9 @@ fn programs_of_netfilter_read_packets_and_hooks_as_in_the_kernel() {
 #[test]
 fn programs_of_netfilter_use_maps_as_in_the_kernel() {
     compare("nf_maps");
+}
+
+#[test]
+fn programs_of_netfilter_read_relocated_fields_as_in_the_kernel() {
+    compare("netfilter");
 }

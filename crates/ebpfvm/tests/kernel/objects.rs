@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Programs in C, compiled by clang, on frames of many kinds: here and in the kernel the same
-//! results, frames and maps. What a program does to its maps stays for the next frame.
+//! results, frames and maps, by the interpreter and by machine code. What a program does to its maps stays for the next frame.
 
 use fastrand::Rng;
 use penstock_ebpfvm::insn::Insn;
@@ -53,13 +53,24 @@ fn compare(name: &str) {
     let Some(bytes) = compile(name) else { return };
     let object = Object::parse(&bytes).unwrap();
     assert!(!object.programs.is_empty(), "{name} has no program");
+    for compiled in [false, true] {
+        compare_by(name, &object, compiled);
+    }
+}
+
+/// Runs each program of an object on frames, by one engine and in the kernel.
+fn compare_by(name: &str, object: &Object, compiled: bool) {
     for (which, program) in object.programs.iter().enumerate() {
-        let at = format!("{name} {}", program.name);
+        let at = format!("{name} {}, machine code: {compiled}", program.name);
         let kind = program.kind.unwrap();
-        let maps = kernel_maps(&object);
-        let theirs = kernel_program(&object, which, &maps);
+        let maps = kernel_maps(object);
+        let theirs = kernel_program(object, which, &maps);
         let mut machine = Machine::default();
         let loaded = object.load(&mut machine, &[which]).unwrap();
+        if compiled && let Err(error) = machine.compile() {
+            println!("{name}: no machine code: {error}");
+            return;
+        }
         let ours = loaded.programs[which].unwrap();
         for (count, frame) in frames(&mut Rng::with_seed(7)).iter().enumerate() {
             let at = format!("{at}, frame {count}: {frame:02x?}");

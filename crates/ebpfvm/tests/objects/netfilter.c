@@ -72,9 +72,3 @@ int judge(struct bpf_nf_ctx *context)
 	note.source = ntohl(ip->saddr);
 	return ip->protocol != IPPROTO_UDP;
 }
-
-SEC("netfilter")
-int wrong(struct bpf_nf_ctx *context)
-{
-	return context->skb->no_such_field;
-}

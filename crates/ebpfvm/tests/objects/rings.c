@@ -23,7 +23,7 @@ __u32 number;
 __u64 sum;
 __u64 refused;
 
-SEC("xdp/events")
+SEC("xdp")
 int tell(struct xdp_md *xdp)
 {
 	struct event *event = ring_reserve(&events, sizeof(*event), 0);
@@ -56,7 +56,7 @@ static long element(void *map, __u32 *key, __u32 *value, __u64 *total)
 	return 0;
 }
 
-SEC("xdp/loops")
+SEC("xdp")
 int loops(struct xdp_md *xdp)
 {
 	__u64 total = 0;
