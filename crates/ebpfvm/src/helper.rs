@@ -63,6 +63,9 @@ helpers! {
         XdpAdjustMeta 54 "bpf_xdp_adjust_meta" XDP;
         XdpAdjustTail 65 "bpf_xdp_adjust_tail" XDP;
         FibLookup 69 "bpf_fib_lookup" SUM;
+        MapPush 87 "bpf_map_push_elem" ALL;
+        MapPop 88 "bpf_map_pop_elem" ALL;
+        MapPeek 89 "bpf_map_peek_elem" ALL;
         KtimeGetBootNs 125 "bpf_ktime_get_boot_ns" ALL;
         RingOutput 130 "bpf_ringbuf_output" ALL;
         RingReserve 131 "bpf_ringbuf_reserve" ALL;

@@ -12,7 +12,7 @@ use crate::helper::Helper;
 use crate::host::Host;
 use crate::insn::Insn;
 use crate::jit::{self, CompileError, Source};
-use crate::map::{Errno, Map, MapError, MapSpec};
+use crate::map::{Errno, Map, MapError, MapKind, MapSpec};
 use crate::memory::Memory;
 use crate::op::Op;
 use crate::run::{DEPTH, Entry, Frame, Run, STACK_LEN};
@@ -108,8 +108,37 @@ impl Machine {
     /// Adds a map: its number.
     ///
     /// # Errors
-    /// Sizes or flags that its kind does not take, or too little memory.
+    /// Sizes or flags that its kind does not take, or too little memory. For a map of maps see
+    /// [`Machine::add_outer_map`].
     pub fn add_map(&mut self, spec: MapSpec) -> Result<u32, MapError> {
+        if spec.kind.has_maps() {
+            return Err(MapError::Invalid(spec.name, "it does not say what its maps are like"));
+        }
+        self.push_map(spec)
+    }
+
+    /// Adds a map of maps, all of which are like one: its number.
+    ///
+    /// # Errors
+    /// Sizes, kinds or flags that it does not take, or too little memory.
+    pub fn add_outer_map(&mut self, spec: MapSpec, inner: MapSpec) -> Result<u32, MapError> {
+        if !spec.kind.has_maps() {
+            return Err(MapError::Invalid(spec.name, "its kind has no maps"));
+        }
+        if inner.kind.has_maps() || inner.kind == MapKind::Programs {
+            return Err(MapError::Invalid(
+                spec.name,
+                "its maps are of a kind that it does not take",
+            ));
+        }
+        let number = self.push_map(spec)?;
+        if let Some(map) = self.maps.last_mut() {
+            map.inner = Some(Box::new(inner));
+        }
+        Ok(number)
+    }
+
+    fn push_map(&mut self, spec: MapSpec) -> Result<u32, MapError> {
         if self.maps.len() == MOST_MAPS {
             return Err(MapError::Invalid(spec.name, "there are too many maps"));
         }
@@ -211,6 +240,16 @@ impl Machine {
     pub fn set_program(&mut self, map: u32, index: u32, program: u32) -> Result<(), Errno> {
         self.kind(program).ok_or(Errno::INVAL)?;
         self.map_mut(map).ok_or(Errno::INVAL)?.set_program(index, Some(program))
+    }
+
+    /// Makes a map the value of a key of a map of maps.
+    ///
+    /// # Errors
+    /// `EINVAL` for a map that has no maps, or a value that is not like its others; otherwise those
+    /// of [`Map::set`].
+    pub fn set_map(&mut self, outer: u32, key: &[u8], inner: u32) -> Result<(), Errno> {
+        let spec = self.map(inner).ok_or(Errno::INVAL)?.spec().clone();
+        self.map_mut(outer).ok_or(Errno::INVAL)?.set_map(key, inner, &spec)
     }
 
     /// Runs a program: what it returns.

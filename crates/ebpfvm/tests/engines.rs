@@ -93,7 +93,10 @@ fn compare(
     assert!(compiled.is_compiled());
 }
 
-/// A machine with a map of each kind; the first takes the registers of generated programs.
+/// How many maps a machine has.
+const MAPS: i32 = 13;
+
+/// A machine with a map of each kind but filters, whose secrets differ; the first takes the registers of generated programs.
 fn machine() -> Machine {
     let mut machine = Machine::new(Limits { steps: 10_000, memory: 1 << 20 });
     let maps = [
@@ -106,10 +109,18 @@ fn machine() -> Machine {
         (MapKind::Programs, 4, 4, 2, 0),
         (MapKind::Devices, 4, 4, 2, 0),
         (MapKind::Array, 4, 16, 2, 1 << 7),
+        (MapKind::Queue, 0, 8, 2, 0),
+        (MapKind::Stack, 0, 8, 2, 0),
     ];
     for (number, (kind, key, value, entries, flags)) in maps.into_iter().enumerate() {
         let name = format!("map {number}");
         machine.add_map(MapSpec { name, kind, key, value, entries, flags }).unwrap();
+    }
+    let hash = machine.map(2).unwrap().spec().clone();
+    for kind in [MapKind::ArrayOfMaps, MapKind::HashOfMaps] {
+        let outer = MapSpec { name: "outer".into(), kind, value: 4, ..hash.clone() };
+        let number = machine.add_outer_map(outer, hash.clone()).unwrap();
+        machine.set_map(number, &1_u32.to_le_bytes(), 2).unwrap();
     }
     for number in [1, 2, 7] {
         let map = machine.map_mut(number).unwrap();
@@ -219,7 +230,7 @@ fn by_chance(rng: &mut Rng, kind: ProgramKind) -> Vec<Insn> {
             0x18 => {
                 let (dst, src) = (rng.u8(..6), rng.u8(..5));
                 let imm = match src {
-                    1 | 2 => rng.i32(0..9),
+                    1 | 2 => rng.i32(0..MAPS),
                     4 => i32::from(to - at - 1),
                     _ => number,
                 };
@@ -227,7 +238,8 @@ fn by_chance(rng: &mut Rng, kind: ProgramKind) -> Vec<Insn> {
                 insns.push(Insn::default());
             }
             0x85 => {
-                const HELPERS: [i32; 12] = [1, 1, 1, 2, 3, 12, 164, 181, 44, 51, 26, 28];
+                const HELPERS: [i32; 17] =
+                    [1, 1, 1, 1, 2, 3, 12, 164, 181, 44, 51, 26, 28, 69, 87, 88, 89];
                 let number = match rng.u8(..4) {
                     0 => HELPERS[rng.usize(..HELPERS.len())],
                     1 => rng.i32(..210),
@@ -411,7 +423,7 @@ fn packet_that_is_too_short_ends_a_callback_and_nothing_else() {
 fn constant_addresses_of_values_do_the_same() {
     let insn = |code, dst, src, off, imm| Insn { code, dst, src, off, imm };
     let mut rng = Rng::with_seed(1);
-    for map in 0..9 {
+    for map in 0..MAPS as u32 {
         let spec = machine().map(map).unwrap().spec().clone();
         let end = spec.entries as i32 * spec.value.next_multiple_of(8) as i32;
         for at in [0, -1, end - 8, end - 1, end] {

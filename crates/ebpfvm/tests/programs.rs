@@ -8,7 +8,7 @@ mod compile;
 use compile::compile;
 use penstock_ebpfvm::context::Device;
 use penstock_ebpfvm::insn::Insn;
-use penstock_ebpfvm::map::{MapKind, MapSpec};
+use penstock_ebpfvm::map::{Errno, MapKind, MapSpec};
 use penstock_ebpfvm::object::{Loaded, Object};
 use penstock_ebpfvm::{
     Context, FaultKind, Host, Limits, Machine, Netfilter, ProgramKind, Still, Xdp,
@@ -54,6 +54,56 @@ fn configuration_that_is_not_known_is_refused_by_its_name() {
     let (program, _) = load(&mut machine, &object, "version");
     let mut context = Context::Xdp(Xdp::default());
     assert_eq!(machine.run(program, &mut context, &mut Still), Ok(6));
+}
+
+#[test]
+fn maps_that_are_not_supported_are_refused_by_name() {
+    let Some(bytes) = compile("unsupported") else { return };
+    let object = Object::parse(&bytes).unwrap();
+    for (program, why) in [
+        ("to_processors", "map processors is of type BPF_MAP_TYPE_CPUMAP, which is not supported"),
+        ("in_silence", "map silent: it does not say what its maps are like (`values`)"),
+        ("in_fives", "map of_fives: its value 2: Invalid argument (os error 22)"),
+        ("in_programs", "map of_programs: its maps are of a kind that it does not take"),
+    ] {
+        let which = object.find(Some(program)).unwrap();
+        let refused = object.load(&mut Machine::default(), &[which]).unwrap_err();
+        assert_eq!(refused.to_string(), why);
+    }
+}
+
+#[test]
+fn maps_in_maps_are_exchanged_and_taken_out() {
+    let spec = |kind, entries| {
+        let name = format!("{kind:?}");
+        MapSpec { name, kind, key: 4, value: 4, entries, flags: 0 }
+    };
+    let mut machine = Machine::default();
+    let [two, other, three] =
+        [2, 2, 3].map(|entries| machine.add_map(spec(MapKind::Array, entries)).unwrap());
+    assert!(machine.add_map(spec(MapKind::ArrayOfMaps, 2)).is_err());
+    for kind in [MapKind::ArrayOfMaps, MapKind::HashOfMaps] {
+        let outer = machine.add_outer_map(spec(kind, 2), spec(MapKind::Array, 2)).unwrap();
+        let inner = |machine: &mut Machine| {
+            let map = machine.map_mut(outer).unwrap();
+            let value = map.get(&[1, 0, 0, 0])?.to_vec();
+            map.map_of(&value)
+        };
+        assert_eq!(inner(&mut machine), None);
+        for number in [two, other] {
+            machine.set_map(outer, &[1, 0, 0, 0], number).unwrap();
+            assert_eq!(inner(&mut machine), Some(number));
+        }
+        // Another size, a map that has none, bytes in place of a map.
+        assert_eq!(machine.set_map(outer, &[1, 0, 0, 0], three), Err(Errno::INVAL));
+        assert_eq!(machine.set_map(two, &[1, 0, 0, 0], two), Err(Errno::INVAL));
+        let map = machine.map_mut(outer).unwrap();
+        assert_eq!(map.set(&[1, 0, 0, 0], &[1, 0, 0, 0], 0), Err(Errno::INVAL));
+        assert_eq!((map.len(), map.elements().count()), (1, 1));
+        assert_eq!(map.remove(&[1, 0, 0, 0]), Ok(()));
+        assert_eq!(map.remove(&[1, 0, 0, 0]), Err(Errno::NOENT));
+        assert_eq!(inner(&mut machine), None);
+    }
 }
 
 fn padded(text: &str) -> [u8; 16] {

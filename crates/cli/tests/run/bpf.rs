@@ -89,6 +89,39 @@ fn frames_meet_the_program_of_their_device_before_the_rules() {
 }
 
 #[test]
+fn maps_in_maps_are_set_and_listed_by_name() {
+    let place = TestDir::new("bpf-maps-in-maps");
+    let objects = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ebpfvm/tests/objects");
+    if !compile(&place, &objects.join("maps_in_maps.c"), "x.o") {
+        return;
+    }
+    // The first byte of the destination is 2, which had no map: the key is the second byte.
+    place.write("elements", b"by_index 02000000 odd\n");
+    place.capture("lan.pcap", LinkType::Ethernet, &[(T, frame(53))]);
+    let run = format!("{RUN} --bpf xdp:lan=x.o:count --bpf-elements elements --read lan=lan.pcap");
+    let out = place.run(&format!("{run} --bpf-maps maps"));
+    assert!(out.status.success(), "{}", text(&out.stderr));
+    let maps = std::fs::read_to_string(place.0.join("maps")).unwrap();
+    assert_eq!(
+        maps,
+        "odd 00000000 0100000000000000\n\
+         by_index 00000000 even\n\
+         by_index 01000000 odd\n\
+         by_index 02000000 odd\n\
+         by_index 03000000 small\n"
+    );
+    for (element, why) in [
+        ("by_index 02000000 00000000", "line 1: the object has no map 00000000 in use"),
+        ("by_index 05000000 odd", "line 1: map by_index: Argument list too long"),
+        ("by_index 02000000 by_index", "line 1: map by_index: Invalid argument"),
+    ] {
+        place.write("elements", element.as_bytes());
+        let out = place.run(&run);
+        assert!(!out.status.success() && text(&out.stderr).contains(why), "{}", text(&out.stderr));
+    }
+}
+
+#[test]
 fn two_devices_with_programs_of_one_object_share_its_maps() {
     let place = TestDir::new("bpf-shared");
     if !compile(&place, &example("blocklist.c"), "x.o") {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! Elements of maps as text: a line for each, with the name of the map, key and value, both as
-//! bytes in hexadecimal. A record of a ring has `-` in place of a key.
+//! bytes in hexadecimal. A record of a ring has `-` in place of a key. A value that is a map is the
+//! name of one of the same object.
 
 use std::fmt::Write;
 use std::sync::Arc;
 
 use penstock_ebpfvm::Instance;
+use penstock_ebpfvm::map::Errno;
 
 /// Bytes from hexadecimal digits.
 fn bytes(word: &str) -> Option<Vec<u8>> {
@@ -54,8 +56,21 @@ pub fn set_elements(text: &str, objects: &[Arc<Instance>]) -> Result<(), String>
         };
         let digits =
             |word| bytes(word).ok_or_else(|| format!("line {number}: `{word}` is not hexadecimal"));
-        let (key, value) = (digits(key)?, digits(value)?);
+        let refused = |errno: Errno| {
+            let error = std::io::Error::from_raw_os_error(errno.0);
+            format!("line {number}: map {name}: {error}")
+        };
+        let key = digits(key)?;
         let mut machine = object.lock();
+        let Some(outer) = machine.map(map) else { continue };
+        if outer.spec().kind.has_maps() {
+            let inner = object.maps().find(|(name, _)| *name == value);
+            let missing = || format!("line {number}: the object has no map {value} in use");
+            let (_, inner) = inner.ok_or_else(missing)?;
+            machine.set_map(map, &key, inner).map_err(refused)?;
+            continue;
+        }
+        let value = digits(value)?;
         let Some(map) = machine.map_mut(map) else { continue };
         let (key_len, value_len) = (map.spec().key as usize, map.spec().value as usize);
         if (key.len(), value.len()) != (key_len, value_len) {
@@ -63,10 +78,7 @@ pub fn set_elements(text: &str, objects: &[Arc<Instance>]) -> Result<(), String>
                 "line {number}: map {name} has keys of {key_len} and values of {value_len} bytes"
             ));
         }
-        map.set(&key, &value, 0).map_err(|errno| {
-            let error = std::io::Error::from_raw_os_error(errno.0);
-            format!("line {number}: map {name}: {error}")
-        })?;
+        map.set(&key, &value, 0).map_err(refused)?;
     }
     Ok(())
 }
@@ -86,9 +98,14 @@ pub fn elements(objects: &[Arc<Instance>], only: Option<&str>) -> String {
         }
         let mut machine = object.lock();
         let Some(map) = machine.map_mut(number) else { continue };
+        let value_text = |value: &[u8]| {
+            let inner = map.map_of(value);
+            let inner = inner.and_then(|inner| object.maps().find(|(_, map)| *map == inner));
+            inner.map_or_else(|| hexadecimal(value), |(name, _)| name.to_owned())
+        };
         let mut lines: Vec<String> = map
             .elements()
-            .map(|(key, value)| format!("{name} {} {}", hexadecimal(&key), hexadecimal(value)))
+            .map(|(key, value)| format!("{name} {} {}", hexadecimal(&key), value_text(value)))
             .collect();
         lines.sort();
         while let Some(record) = map.take_record() {

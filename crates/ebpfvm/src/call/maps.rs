@@ -4,9 +4,9 @@
 
 use super::{Called, status};
 use crate::fault::FaultKind;
-use crate::map::Errno;
+use crate::map::{Errno, MapKind};
 use crate::run::Run;
-use crate::space::{VALUES, address, split};
+use crate::space::{MAPS, VALUES, address, split};
 
 /// Bytes of the longest key.
 const LONGEST: usize = 512;
@@ -32,6 +32,10 @@ pub(super) fn lookup(run: &mut Run<'_>) -> Called {
         return Err(FaultKind::Argument("bpf_map_lookup_elem", 1));
     }
     let found = key.get(..len).and_then(|key| map.find(key));
+    if map.spec().kind.has_maps() {
+        let found = found.and_then(|at| map.map_of(map.value_at(at)));
+        return Ok(found.map_or(0, |inner| address(MAPS + inner, 0)));
+    }
     Ok(found.map_or(0, |at| address(VALUES + number as u32, at)))
 }
 
@@ -87,6 +91,57 @@ pub(super) fn delete(run: &mut Run<'_>) -> Called {
         return Err(FaultKind::Argument("bpf_map_delete_elem", 1));
     }
     Ok(status(map.remove(key.get(..len).unwrap_or(&[]))))
+}
+
+/// The map of R1, if it is of one of these kinds, and the bytes of its values.
+fn map_of(
+    run: &Run<'_>,
+    helper: &'static str,
+    kinds: &[MapKind],
+) -> Result<(usize, usize), FaultKind> {
+    let wrong = FaultKind::Argument(helper, 1);
+    let map = run.map_number(run.r[1]).ok_or(wrong)?;
+    let spec = run.maps[map].spec();
+    if kinds.contains(&spec.kind) { Ok((map, spec.value as usize)) } else { Err(wrong) }
+}
+
+pub(super) fn push(run: &mut Run<'_>) -> Called {
+    const NAME: &str = "bpf_map_push_elem";
+    let (map, size) = map_of(run, NAME, &[MapKind::Queue, MapKind::Stack, MapKind::Bloom])?;
+    run.pay(size as u64 / 16)?;
+    let bytes = run.memory(run.r[2], size).ok_or(FaultKind::Argument(NAME, 2))?;
+    // The value may lie in any memory, also that of the map.
+    let mut short = [0; 512];
+    let done = match short.get_mut(..size) {
+        Some(value) => {
+            value.copy_from_slice(bytes);
+            run.maps[map].push(value, run.r[3])
+        }
+        None => return Err(FaultKind::Argument(NAME, 2)),
+    };
+    Ok(status(done))
+}
+
+pub(super) fn pop(run: &mut Run<'_>, helper: &'static str, stays: bool) -> Called {
+    let kinds = [MapKind::Queue, MapKind::Stack, MapKind::Bloom];
+    let (map, size) = map_of(run, helper, if stays { &kinds } else { &kinds[..2] })?;
+    run.pay(size as u64 / 16)?;
+    let wrong = FaultKind::Argument(helper, 2);
+    let mut value = [0; 512];
+    let value = value.get_mut(..size).ok_or(wrong)?;
+    if run.maps[map].spec().kind == MapKind::Bloom {
+        value.copy_from_slice(run.memory(run.r[2], size).ok_or(wrong)?);
+        let has = run.maps[map].may_have(value);
+        return Ok(status(if has { Ok(()) } else { Err(Errno::NOENT) }));
+    }
+    run.memory_mut(run.r[2], size).ok_or(wrong)?;
+    let taken = run.maps[map].pop(stays);
+    let found = taken.is_some();
+    if let Some(bytes) = taken {
+        value.copy_from_slice(bytes);
+    }
+    run.memory_mut(run.r[2], size).ok_or(wrong)?.copy_from_slice(value);
+    Ok(status(if found { Ok(()) } else { Err(Errno::NOENT) }))
 }
 
 /// The ring of R1.

@@ -69,7 +69,7 @@ impl Lowering<'_, '_> {
     fn lookup(&mut self, map: u32) -> Option<Value> {
         let of = self.from.source.maps.get(map as usize)?;
         let (kind, key) = (of.kind, of.key);
-        if !kind.searched_by_programs() {
+        if !kind.searched_by_programs() || kind.has_maps() {
             return None;
         }
         let (entries, stride) = (of.entries, of.stride as u64);

@@ -254,6 +254,9 @@ pub(super) fn moves_packet(helper: Helper) -> bool {
         MapLookup
             | MapUpdate
             | MapDelete
+            | MapPush
+            | MapPop
+            | MapPeek
             | KtimeGetNs
             | KtimeGetBootNs
             | KtimeGetCoarseNs

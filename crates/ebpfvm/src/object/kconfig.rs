@@ -69,7 +69,7 @@ pub(super) fn read(elf: &Elf<'_>, btf: &Btf) -> Option<(Wanted, Places)> {
     };
     // It is in no section, so only names lead to it.
     let (section, contents) = (SectionIndex(0), Some(contents));
-    Some((Wanted { spec: Ok(spec), section, at: 0, contents, programs: None }, places))
+    Some((Wanted { spec: Ok(spec), section, at: 0, contents, values: None, inner: None }, places))
 }
 
 /// What a variable may be made of.

@@ -20,8 +20,10 @@ pub(super) struct Wanted {
     pub(super) at: u64,
     /// What its value has at the beginning, for variables.
     pub(super) contents: Option<Vec<u8>>,
-    /// Where programs stand that an array has at the beginning, in bytes from `at`.
-    pub(super) programs: Option<u64>,
+    /// Where programs or maps stand that it has at the beginning, in bytes from `at`.
+    pub(super) values: Option<u64>,
+    /// What the maps are like that are its values.
+    pub(super) inner: Option<MapSpec>,
 }
 
 pub(super) fn read(elf: &Elf<'_>, btf: &Btf) -> Result<Vec<Wanted>, ObjectError> {
@@ -44,9 +46,13 @@ pub(super) fn read(elf: &Elf<'_>, btf: &Btf) -> Result<Vec<Wanted>, ObjectError>
                         section: section.index(),
                         at: symbol.address(),
                         contents: None,
-                        programs: None,
+                        values: None,
+                        inner: None,
                     };
-                    wanted.spec = by_type(btf, name, of, &mut wanted.programs);
+                    wanted.spec = by_type(btf, name, of).map(|found| {
+                        (wanted.values, wanted.inner) = (found.values, found.inner);
+                        found.spec
+                    });
                     all.push(wanted);
                 }
             }
@@ -87,7 +93,7 @@ fn variables<'a>(
         flags: MMAPABLE | if read_only { READ_ONLY } else { 0 },
     };
     let (section, at) = (section.index(), 0);
-    Ok(Wanted { spec: Ok(spec), section, at, contents: Some(contents), programs: None })
+    Ok(Wanted { spec: Ok(spec), section, at, contents: Some(contents), values: None, inner: None })
 }
 
 /// Sizes and kind, as numbers.
@@ -103,7 +109,8 @@ struct Numbers {
 impl Numbers {
     fn spec(self, name: &str) -> Result<MapSpec, String> {
         let kind = MapKind::of_number(self.kind).ok_or_else(|| {
-            format!("map {name} is of type {}, which is not supported", self.kind)
+            let kind = name_of(self.kind).map_or(self.kind.to_string(), str::to_owned);
+            format!("map {name} is of type {kind}, which is not supported")
         })?;
         let mut entries = self.entries;
         if kind == MapKind::Ring {
@@ -116,9 +123,47 @@ impl Numbers {
     }
 }
 
+/// What the kernel calls kinds of maps that are not supported (`enum bpf_map_type`).
+fn name_of(kind: u32) -> Option<&'static str> {
+    Some(match kind {
+        4 => "BPF_MAP_TYPE_PERF_EVENT_ARRAY",
+        7 => "BPF_MAP_TYPE_STACK_TRACE",
+        8 => "BPF_MAP_TYPE_CGROUP_ARRAY",
+        15 => "BPF_MAP_TYPE_SOCKMAP",
+        16 => "BPF_MAP_TYPE_CPUMAP",
+        17 => "BPF_MAP_TYPE_XSKMAP",
+        18 => "BPF_MAP_TYPE_SOCKHASH",
+        19 => "BPF_MAP_TYPE_CGROUP_STORAGE_DEPRECATED",
+        20 => "BPF_MAP_TYPE_REUSEPORT_SOCKARRAY",
+        21 => "BPF_MAP_TYPE_PERCPU_CGROUP_STORAGE_DEPRECATED",
+        24 => "BPF_MAP_TYPE_SK_STORAGE",
+        26 => "BPF_MAP_TYPE_STRUCT_OPS",
+        28 => "BPF_MAP_TYPE_INODE_STORAGE",
+        29 => "BPF_MAP_TYPE_TASK_STORAGE",
+        31 => "BPF_MAP_TYPE_USER_RINGBUF",
+        32 => "BPF_MAP_TYPE_CGRP_STORAGE",
+        33 => "BPF_MAP_TYPE_ARENA",
+        34 => "BPF_MAP_TYPE_INSN_ARRAY",
+        _ => return None,
+    })
+}
+
+/// What the type of a map says.
+struct ByType {
+    spec: MapSpec,
+    values: Option<u64>,
+    inner: Option<MapSpec>,
+}
+
 /// A map whose type says what it is: members that are pointers to arrays have as their number of
 /// elements what is meant, `key` and `value` are pointers to types.
-fn by_type(btf: &Btf, name: &str, of: Id, programs: &mut Option<u64>) -> Result<MapSpec, String> {
+fn by_type(btf: &Btf, name: &str, of: Id) -> Result<ByType, String> {
+    by_type_within(btf, name, of, 0)
+}
+
+/// One that is the value of so many others.
+fn by_type_within(btf: &Btf, name: &str, of: Id, depth: u32) -> Result<ByType, String> {
+    let (mut values, mut inner) = (None, None);
     let wrong = |what: &str| format!("map {name}: {what}");
     let Some((_, definition)) = btf.plain(of) else { return Err(wrong("it has no type")) };
     let Kind::Struct { members, .. } = &definition.kind else {
@@ -147,26 +192,45 @@ fn by_type(btf: &Btf, name: &str, of: Id, programs: &mut Option<u64>) -> Result<
             // Where maps outlive programs: none do here.
             "pinning" => continue,
             "values" => {
-                if !matches!(btf.plain(member.of), Some((_, Type { kind: Kind::Array { .. }, .. })))
-                {
+                let Some((_, Type { kind: Kind::Array { of, .. }, .. })) = btf.plain(member.of)
+                else {
                     return Err(wrong("its values are no array"));
-                }
-                *programs = Some(u64::from(member.bits_at / 8));
+                };
+                values = Some(u64::from(member.bits_at / 8));
                 numbers.value = 4;
+                // Pointers to maps, or to functions.
+                if let Some((_, Type { kind: Kind::Pointer(map), .. })) = btf.plain(*of)
+                    && let Some((map, Type { kind: Kind::Struct { .. }, .. })) = btf.plain(*map)
+                {
+                    if depth > 0 {
+                        return Err(wrong("its maps have maps"));
+                    }
+                    inner = Some(by_type_within(btf, &format!("{name}.inner"), map, 1)?.spec);
+                }
                 continue;
             }
             _ => return Err(wrong(&format!("`{field}` is not supported"))),
         };
         *place = value.ok_or_else(|| wrong(&format!("`{field}` has no such type")))?;
     }
-    if programs.is_some() && numbers.kind != MapKind::Programs as u32 {
-        return Err(wrong("maps in maps are not supported"));
+    let has_maps = MapKind::of_number(numbers.kind).is_some_and(MapKind::has_maps);
+    if has_maps != inner.is_some() {
+        return Err(wrong(match has_maps {
+            true => "it does not say what its maps are like (`values`)",
+            false => "its kind has no maps",
+        }));
+    }
+    if values.is_some() && !has_maps && numbers.kind != MapKind::Programs as u32 {
+        return Err(wrong("its kind has no `values`"));
+    }
+    if has_maps {
+        numbers.value = 4;
     }
     if numbers.kind == MapKind::Programs as u32 {
         numbers.key = 4;
         numbers.value = 4;
     }
-    numbers.spec(name)
+    Ok(ByType { spec: numbers.spec(name)?, values, inner })
 }
 
 /// The old form: `struct bpf_map_def`, one for each symbol of the section.
@@ -190,12 +254,17 @@ fn old_form(elf: &Elf<'_>, section: SectionIndex) -> Result<Vec<Wanted>, ObjectE
             entries: next()?,
             flags: next()?,
         };
+        let spec = numbers.spec(name).and_then(|spec| match spec.kind.has_maps() {
+            true => Err(format!("map {name}: maps in maps need types, in section .maps")),
+            false => Ok(spec),
+        });
         all.push(Wanted {
-            spec: numbers.spec(name),
+            spec,
             section,
             at: symbol.address(),
             contents: None,
-            programs: None,
+            values: None,
+            inner: None,
         });
     }
     Ok(all)

@@ -80,6 +80,10 @@ pub struct ObjectMap {
     pub contents: Option<Vec<u8>>,
     /// Programs that it has at the beginning: place, and number in the object.
     pub programs: Vec<(u32, usize)>,
+    /// What the maps are like that are its values.
+    pub inner: Option<MapSpec>,
+    /// Maps that it has at the beginning: place, and number in the object.
+    pub maps: Vec<(u32, usize)>,
 }
 
 /// An object.
@@ -144,7 +148,7 @@ impl Object {
             .collect();
         let maps = wanted
             .iter()
-            .map(|wanted| with_programs(&elf, wanted, &programs))
+            .map(|of| with_values(&elf, of, &programs, &wanted))
             .collect::<Result<_, _>>()?;
         Ok(Object { programs, maps })
     }
@@ -263,32 +267,48 @@ impl Loading<'_> {
             return Ok((made, false));
         }
         let spec = map.spec.clone().map_err(ObjectError::Unsupported)?;
-        let made = self.machine.add_map(spec)?;
+        let made = match &map.inner {
+            Some(inner) => self.machine.add_outer_map(spec, inner.clone())?,
+            None => self.machine.add_map(spec)?,
+        };
         if let (Some(contents), Some(map)) = (&map.contents, self.machine.map_mut(made)) {
             let set = map.set(&[0; 4], contents, 0);
             set.map_err(|_| ObjectError::Broken("its variables"))?;
         }
         self.loaded.maps[number] = Some(made);
+        for (place, inner) in &map.maps {
+            // It has no maps itself: `add_outer_map` sees to that.
+            let (inner, _) = self.map(*inner)?;
+            let set = self.machine.set_map(made, &place.to_le_bytes(), inner);
+            set.map_err(|errno| {
+                let name = map.spec.as_ref().map_or("", |spec| &spec.name);
+                let error = std::io::Error::from_raw_os_error(errno.0);
+                ObjectError::Unsupported(format!("map {name}: its value {place}: {error}"))
+            })?;
+        }
         Ok((made, true))
     }
 }
 
-/// Places of an array that has programs at the beginning.
+/// Places of a map that has programs or maps at the beginning.
 const MOST_PLACES: u32 = 1 << 16;
 
-/// A map with the programs that it has at the beginning.
-fn with_programs(
+/// A map with the programs or maps that it has at the beginning.
+fn with_values(
     elf: &Elf<'_>,
     wanted: &Wanted,
     programs: &[ObjectProgram],
+    maps: &[Wanted],
 ) -> Result<ObjectMap, ObjectError> {
     let mut map = ObjectMap {
         spec: wanted.spec.clone(),
         contents: wanted.contents.clone(),
         programs: Vec::new(),
+        inner: wanted.inner.clone(),
+        maps: Vec::new(),
     };
-    let Some(from) = wanted.programs else { return Ok(map) };
-    let broken = || ObjectError::Broken("an array of programs");
+    let Some(from) = wanted.values else { return Ok(map) };
+    let broken = || ObjectError::Broken("the values of a map");
     let section = elf.section_by_index(wanted.section).map_err(|_| broken())?;
     let symbol = elf
         .symbols()
@@ -306,10 +326,23 @@ fn with_programs(
         let object::RelocationTarget::Symbol(symbol) = relocation.target() else {
             return Err(broken());
         };
-        let name = elf.symbol_by_index(symbol).and_then(|s| s.name()).map_err(|_| broken())?;
-        let program = programs.iter().position(|p| p.name == name).ok_or_else(broken)?;
+        let symbol = elf.symbol_by_index(symbol).map_err(|_| broken())?;
         let place = u32::try_from(place).ok().filter(|place| *place < MOST_PLACES);
-        map.programs.push((place.ok_or_else(broken)?, program));
+        let place = place.ok_or_else(broken)?;
+        if map.inner.is_some() {
+            let is = |map: &Wanted| {
+                Some(map.section) == symbol.section_index() && map.at == symbol.address()
+            };
+            let inner = maps.iter().position(is).ok_or_else(broken)?;
+            if maps[inner].inner.is_some() {
+                return Err(broken());
+            }
+            map.maps.push((place, inner));
+        } else {
+            let name = symbol.name().map_err(|_| broken())?;
+            let program = programs.iter().position(|p| p.name == name).ok_or_else(broken)?;
+            map.programs.push((place, program));
+        }
     }
     if let Ok(spec) = &mut map.spec {
         let most = map.programs.iter().map(|(place, _)| place + 1).max().unwrap_or(0);

@@ -46,7 +46,10 @@ static void elements(struct bpf_map *map)
 		ring_buffer__free(ring);
 		return;
 	}
-	if (bpf_map__type(map) == BPF_MAP_TYPE_PROG_ARRAY)
+	/* The values of these are other things than bytes. */
+	if (bpf_map__type(map) == BPF_MAP_TYPE_PROG_ARRAY ||
+	    bpf_map__type(map) == BPF_MAP_TYPE_ARRAY_OF_MAPS ||
+	    bpf_map__type(map) == BPF_MAP_TYPE_HASH_OF_MAPS)
 		return;
 	while (!bpf_map_get_next_key(bpf_map__fd(map), last, next)) {
 		memcpy(key, next, key_len);

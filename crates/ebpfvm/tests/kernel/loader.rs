@@ -95,8 +95,9 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
 #[allow(dead_code)]
 pub fn elements(map: &mut Map) -> Vec<String> {
     let name = map.spec().name.clone();
+    let kind = map.spec().kind;
     // Where variables of the configuration are is the loader's to say.
-    if map.spec().kind == MapKind::Programs || name == ".kconfig" {
+    if kind == MapKind::Programs || kind.has_maps() || name == ".kconfig" {
         return Vec::new();
     }
     let line = |(k, v): (Vec<u8>, &[u8])| format!("{name} {} {}", hexadecimal(&k), hexadecimal(v));
