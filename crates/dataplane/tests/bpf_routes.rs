@@ -5,22 +5,21 @@
 //! same answers to random questions. Needs root, clang, libbpf and ip(8), and is skipped with a
 //! message otherwise.
 
+mod bpf;
 #[path = "../../ebpfvm/tests/kernel/compile.rs"]
 mod compile;
 #[path = "../../ebpfvm/tests/kernel/loader.rs"]
 mod loader;
 mod router;
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 
+use bpf::*;
 use fastrand::Rng;
 use loader::{Loader, hexadecimal};
-use penstock_dataplane::{BpfAttachment, BpfHook, BpfPrograms, Dataplane, Settings};
-use penstock_ebpfvm::{Instance, Limits};
+use penstock_dataplane::{BpfHook, Dataplane, Settings};
 use penstock_net::{DevconfSysctls, Network};
-use router::*;
 
 /// Wires, of which the last one forwards nothing. Their indexes are those of [`DEVICES`].
 const LINKS: &str = "
@@ -115,64 +114,30 @@ const WAN: u32 = 11;
 /// The loopback, the wires, and such as are not there.
 const DEVICES: [u32; 6] = [1, WAN, 12, 13, 99, 0];
 
-/// A namespace that goes with its test.
-struct Namespace(String);
-
-impl Drop for Namespace {
-    fn drop(&mut self) {
-        let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-    }
-}
-
-impl Namespace {
-    /// With the network; nothing, with a message, where namespaces cannot be made.
-    fn new(name: &str, with_rules: bool) -> Option<Namespace> {
-        let name = format!("penstock-bpf-{name}-{}", std::process::id());
-        let made = Command::new("ip").args(["netns", "add", &name]).output();
-        if !made.is_ok_and(|output| output.status.success()) {
-            println!("skipped: no rights to make a network namespace");
-            return None;
+/// A namespace with the network.
+fn namespace(name: &str, with_rules: bool) -> Option<Namespace> {
+    let namespace = Namespace::new(name)?;
+    namespace.batch(&["-4"], LINKS);
+    namespace.sysctl(&["net.ipv4.conf.all.forwarding=1", "net.ipv6.conf.all.forwarding=1"]);
+    namespace.sysctl(&["net.ipv4.conf.dmz.forwarding=0", "net.ipv6.conf.dmz.forwarding=0"]);
+    namespace.batch(&["-4"], FAR);
+    let (up, rest) = ROUTES.split_at(ROUTES.find("addr").unwrap());
+    namespace.batch(&["-4"], up);
+    // Routes of IPv6 over a device wait for its carrier.
+    for _ in 0..100 {
+        let links = Command::new("ip").args(["-n", &namespace.0, "-br", "link"]).output();
+        let links = String::from_utf8(links.unwrap().stdout).unwrap();
+        if !links.contains("DOWN") {
+            break;
         }
-        let namespace = Namespace(name);
-        namespace.batch(&["-4"], LINKS);
-        namespace.sysctl(&["net.ipv4.conf.all.forwarding=1", "net.ipv6.conf.all.forwarding=1"]);
-        namespace.sysctl(&["net.ipv4.conf.dmz.forwarding=0", "net.ipv6.conf.dmz.forwarding=0"]);
-        namespace.batch(&["-4"], FAR);
-        let (up, rest) = ROUTES.split_at(ROUTES.find("addr").unwrap());
-        namespace.batch(&["-4"], up);
-        // Routes of IPv6 over a device wait for its carrier.
-        for _ in 0..100 {
-            let links = Command::new("ip").args(["-n", &namespace.0, "-br", "link"]).output();
-            let links = String::from_utf8(links.unwrap().stdout).unwrap();
-            if !links.contains("DOWN") {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        namespace.batch(&[], rest);
-        if with_rules {
-            namespace.batch(&[], RULES);
-            namespace.batch(&["-6"], RULES6);
-        }
-        Some(namespace)
+        std::thread::sleep(std::time::Duration::from_millis(20));
     }
-
-    fn batch(&self, family: &[&str], lines: &str) {
-        let mut child = Command::new("ip")
-            .args(family)
-            .args(["-n", &self.0, "-batch", "-"])
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-        assert!(child.wait().unwrap().success(), "{lines}");
+    namespace.batch(&[], rest);
+    if with_rules {
+        namespace.batch(&[], RULES);
+        namespace.batch(&["-6"], RULES6);
     }
-
-    fn sysctl(&self, settings: &[&str]) {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.0, "sysctl", "-q", "-w"]).args(settings);
-        assert!(command.status().unwrap().success(), "{settings:?}");
-    }
+    Some(namespace)
 }
 
 /// A dataplane with the network, and a program at the first wire.
@@ -191,20 +156,8 @@ fn dataplane(object: &[u8], hook: BpfHook, with_rules: bool, compiled: bool) -> 
     }
     let net = Arc::new(net.with_sysctls(&sysctls));
     let mut path = Dataplane::new(net, Settings::unlimited());
-    let name = if matches!(hook, BpfHook::Xdp { .. }) { "xdp_ask" } else { "tc_ask" };
-    let (instance, programs) =
-        Instance::load("fib.o", object, &[Some(name)], Limits::default()).unwrap();
-    if compiled {
-        instance.compile();
-        assert!(instance.lock().is_compiled());
-    }
-    let attached = BpfAttachment::new(hook, "wan", programs.into_iter().next().unwrap());
-    path.set_bpf(BpfPrograms::default().with(Arc::new(attached)).unwrap());
+    attach(&mut path, object, hook, compiled);
     path
-}
-
-fn any<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
-    all[rng.usize(..all.len())]
 }
 
 fn address4(rng: &mut Rng) -> [u8; 4] {
@@ -314,19 +267,10 @@ fn question(rng: &mut Rng) -> Vec<u8> {
     frame
 }
 
-/// The answer that goes back.
-fn answer(path: &mut Dataplane, frame: &[u8]) -> String {
-    let seen = receive_at(path, "wan", frame, START);
-    let [(device, bytes)] = &seen.frames[..] else { panic!("{:?}", seen.lines) };
-    assert_eq!(device, "wan");
-    hexadecimal(bytes)
-}
-
 fn compare(name: &str, with_rules: bool) {
     let Some(object) = compile::compile("fib") else { return };
     let Some(loader) = Loader::build(name) else { return };
-    let Some(namespace) = Namespace::new(name, with_rules) else { return };
-    let setting = |name| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    let Some(namespace) = namespace(name, with_rules) else { return };
     let rounds = setting("PENSTOCK_ROUNDS").unwrap_or(2000);
     let mut rng = Rng::with_seed(setting("PENSTOCK_SEED").unwrap_or(1));
     let questions: Vec<_> = (0..rounds).map(|_| question(&mut rng)).collect();

@@ -27,6 +27,8 @@ pub enum FaultKind {
     NoPacket,
     /// A verdict that programs of the type may not return.
     Verdict(u64),
+    /// It ends without releasing connections that it has looked up, or holds too many.
+    References,
 }
 
 impl fmt::Display for FaultKind {
@@ -46,6 +48,7 @@ impl fmt::Display for FaultKind {
                 write!(f, "calls {helper}, which its type does not have")
             }
             FaultKind::NoPacket => f.write_str("loads from a packet that its type does not have"),
+            FaultKind::References => f.write_str("does not release its connections"),
             FaultKind::Verdict(verdict) => write!(f, "returns {verdict:#x}"),
         }
     }

@@ -96,6 +96,9 @@ helpers! {
         DynptrClone 9 "bpf_dynptr_clone" ALL;
         RcuReadLock 10 "bpf_rcu_read_lock" ALL;
         RcuReadUnlock 11 "bpf_rcu_read_unlock" ALL;
+        XdpCtLookup 13 "bpf_xdp_ct_lookup" XDP;
+        SkbCtLookup 14 "bpf_skb_ct_lookup" SKB;
+        CtRelease 15 "bpf_ct_release" SUM;
         Missing 12 "what is not there" ALL;
     }
 }

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use crate::connection::{ConnectionFound, ConnectionQuery};
 use crate::routing::{NetDevice, NoRoute, RouteFound, RouteQuery};
 
 /// The world of a program. Time and randomness come from here, so that runs can be repeated.
@@ -32,6 +33,12 @@ pub trait Host {
     fn route(&mut self, query: &RouteQuery) -> Result<RouteFound, NoRoute> {
         let _ = query;
         Err(NoRoute::NotForwarded)
+    }
+
+    /// A connection by one of its tuples.
+    fn connection(&mut self, query: &ConnectionQuery) -> Option<ConnectionFound> {
+        let _ = query;
+        None
     }
 
     /// The link address of a neighbour on a device, if it is known.

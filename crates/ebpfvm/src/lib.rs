@@ -12,7 +12,7 @@
 //! | [`object`] | ELF objects as clang makes them: programs, maps, relocations |
 //! | `machine` | programs and the maps that they share: [`Machine`] |
 //! | `instance`, `counts` | objects that are loaded, for several who run them: [`Instance`] |
-//! | `host`, [`routing`] | time, randomness, routes: [`Host`] |
+//! | `host`, [`routing`], [`connection`] | time, randomness, routes, connections: [`Host`] |
 //! | `jit` | machine code for programs, with the feature `cranelift` |
 //! | `code`, `visible`, `memory` | finished code, and what it reaches |
 //!
@@ -36,6 +36,7 @@
 mod alu;
 mod call;
 mod code;
+pub mod connection;
 pub mod context;
 mod counts;
 mod decode;

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use crate::code::{Code, MapPlace};
+use crate::connection::Connections;
 use crate::context::{Context, ProgramKind};
 use crate::decode::{DecodeError, decode};
 use crate::fault::{Fault, FaultKind};
@@ -76,6 +77,7 @@ pub struct Machine {
     maps: Vec<Map>,
     stack: Memory,
     frames: [Frame; DEPTH],
+    connections: Connections,
     code: Option<Code>,
     /// A map may have been exchanged for another since the code was made.
     maps_changed: bool,
@@ -98,6 +100,7 @@ impl Machine {
             maps: Vec::new(),
             stack: Memory::new(STACK_LEN),
             frames: [Frame::default(); DEPTH],
+            connections: Connections::default(),
             code: None,
             maps_changed: false,
             limits,
@@ -273,6 +276,7 @@ impl Machine {
             self.code = self.code.take().filter(|code| code.is_for(&self.ops, &self.maps));
         }
         context.begin();
+        self.connections.begin();
         let (direct, writable) = (context.is_direct(), context.is_writable());
         let mut run = Run {
             ops: &self.ops,
@@ -281,6 +285,7 @@ impl Machine {
             stack: &mut self.stack,
             context,
             host,
+            connections: &mut self.connections,
             r: [0; 16],
             frames: &mut self.frames,
             depth: 0,
@@ -299,6 +304,7 @@ impl Machine {
         let result = match result {
             // NF_DROP and NF_ACCEPT: the kernel's verifier knows no others.
             Ok(verdict) if netfilter && verdict as u32 > 1 => Err(FaultKind::Verdict(verdict)),
+            Ok(_) if run.connections.held() != 0 => Err(FaultKind::References),
             result => result,
         };
         result.map_err(|kind| Fault { kind, at: self.place_of(pc) })

@@ -3,6 +3,7 @@
 //! One run of a program: its registers, and its memory by address. Every access is checked here.
 
 use crate::code::Code;
+use crate::connection::Connections;
 use crate::context::Context;
 use crate::context::ProgramKind;
 use crate::fault::FaultKind;
@@ -10,7 +11,9 @@ use crate::host::Host;
 use crate::map::{Map, READ_ONLY};
 use crate::memory::Memory;
 use crate::op::{Op, Size};
-use crate::space::{CONTEXT, FRAME, FRAME_STEP, MAPS, OBJECTS, PACKET, STACK, VALUES, split};
+use crate::space::{
+    CONNECTIONS, CONTEXT, FRAME, FRAME_STEP, MAPS, OBJECTS, PACKET, STACK, VALUES, split,
+};
 use crate::visible::Visible;
 
 /// Functions that call each other (`MAX_CALL_FRAMES`).
@@ -45,6 +48,7 @@ pub(crate) struct Run<'a> {
     pub(crate) stack: &'a mut Memory,
     pub(crate) context: &'a mut Context,
     pub(crate) host: &'a mut dyn Host,
+    pub(crate) connections: &'a mut Connections,
     /// R0 to R10; there are 16, so that four bits need no check.
     pub(crate) r: [u64; 16],
     pub(crate) frames: &'a mut [Frame; DEPTH],
@@ -129,6 +133,7 @@ impl Run<'_> {
             return match split(at) {
                 (CONTEXT, offset) => self.context.load(offset, size as u32),
                 (OBJECTS, offset) => self.context.object(offset, size as u32),
+                (CONNECTIONS, offset) => self.connections.load(offset, size as u32).ok_or(wrong),
                 _ => Err(wrong),
             };
         };

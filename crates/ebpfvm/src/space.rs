@@ -14,6 +14,8 @@ pub(crate) const STACK: u32 = 0x13;
 pub(crate) const CODE: u32 = 0x14;
 /// Structures of the kernel that a program reads.
 pub(crate) const OBJECTS: u32 = 0x15;
+/// Connections that a program holds.
+pub(crate) const CONNECTIONS: u32 = 0x16;
 /// Values of map n, at this number plus n.
 pub(crate) const VALUES: u32 = 0x1000;
 /// Map n itself, which cannot be read, at this number plus n.

@@ -139,6 +139,72 @@ pub const NET_DEVICE: Struct = Struct {
     fixed: false,
 };
 
+/// Where the parts of a connection are.
+pub(crate) mod connection {
+    pub(crate) const LEN: usize = 96;
+    pub(crate) const STATUS: usize = 0;
+    pub(crate) const MARK: usize = 8;
+    pub(crate) const ZONE: usize = 12;
+    /// The tuples of both directions, and what is in them.
+    pub(crate) const TUPLES: [usize; 2] = [16, 56];
+    pub(crate) const SOURCE: usize = 0;
+    pub(crate) const SPORT: usize = 16;
+    pub(crate) const FAMILY: usize = 18;
+    pub(crate) const DESTINATION: usize = 20;
+    pub(crate) const DPORT: usize = 36;
+    pub(crate) const PROTOCOL: usize = 38;
+    pub(crate) const DIRECTION: usize = 39;
+}
+
+macro_rules! tuple_field {
+    ($direction:literal, $name:literal, $at:expr, $size:literal) => {
+        field(
+            concat!("tuplehash[", $direction, "].tuple.", $name),
+            (connection::TUPLES[$direction] + $at) as u32,
+            $size,
+            Unsigned,
+        )
+    };
+}
+
+macro_rules! connection_fields {
+    ($($direction:literal)*) => {
+        &[
+            field("status", connection::STATUS as u32, 8, Unsigned),
+            field("mark", connection::MARK as u32, 4, Unsigned),
+            field("zone.id", connection::ZONE as u32, 2, Unsigned),
+            $(
+                tuple_field!($direction, "src.u3.all", connection::SOURCE, 16),
+                tuple_field!($direction, "src.u3.ip", connection::SOURCE, 4),
+                tuple_field!($direction, "src.u3.ip6", connection::SOURCE, 16),
+                tuple_field!($direction, "src.u3.in6.in6_u.u6_addr32", connection::SOURCE, 16),
+                tuple_field!($direction, "src.u.all", connection::SPORT, 2),
+                tuple_field!($direction, "src.u.tcp.port", connection::SPORT, 2),
+                tuple_field!($direction, "src.u.udp.port", connection::SPORT, 2),
+                tuple_field!($direction, "src.l3num", connection::FAMILY, 2),
+                tuple_field!($direction, "dst.u3.all", connection::DESTINATION, 16),
+                tuple_field!($direction, "dst.u3.ip", connection::DESTINATION, 4),
+                tuple_field!($direction, "dst.u3.ip6", connection::DESTINATION, 16),
+                tuple_field!($direction, "dst.u3.in6.in6_u.u6_addr32", connection::DESTINATION, 16),
+                tuple_field!($direction, "dst.u.all", connection::DPORT, 2),
+                tuple_field!($direction, "dst.u.tcp.port", connection::DPORT, 2),
+                tuple_field!($direction, "dst.u.udp.port", connection::DPORT, 2),
+                tuple_field!($direction, "dst.protonum", connection::PROTOCOL, 1),
+                tuple_field!($direction, "dst.dir", connection::DIRECTION, 1),
+            )*
+        ]
+    };
+}
+
+/// A connection (`include/net/netfilter/nf_conntrack.h`). Addresses and ports of its tuples have
+/// the order of the network.
+pub const NF_CONN: Struct = Struct {
+    name: "nf_conn",
+    size: connection::LEN as u32,
+    fields: connection_fields! { 0 1 },
+    fixed: false,
+};
+
 /// `struct xdp_md` of `<linux/bpf.h>`.
 pub const XDP_MD: Struct = Struct {
     name: "xdp_md",
@@ -188,8 +254,8 @@ pub const UAPI_SK_BUFF: Struct = Struct {
 };
 
 /// All of them.
-pub const ALL: [&Struct; 6] =
-    [&NF_CONTEXT, &HOOK_STATE, &SK_BUFF, &NET_DEVICE, &XDP_MD, &UAPI_SK_BUFF];
+pub const ALL: [&Struct; 7] =
+    [&NF_CONTEXT, &HOOK_STATE, &SK_BUFF, &NET_DEVICE, &NF_CONN, &XDP_MD, &UAPI_SK_BUFF];
 
 /// A structure by its name.
 pub fn find(name: &str) -> Option<&'static Struct> {

@@ -243,7 +243,7 @@ fn by_chance(rng: &mut Rng, kind: ProgramKind) -> Vec<Insn> {
                 let number = match rng.u8(..4) {
                     0 => HELPERS[rng.usize(..HELPERS.len())],
                     1 => rng.i32(..210),
-                    2 => 0x1_0000 + rng.i32(..14),
+                    2 => 0x1_0000 + rng.i32(..17),
                     _ => {
                         insns.push(insn(code, 0, 1, 0, i32::from(to - at - 1)));
                         continue;

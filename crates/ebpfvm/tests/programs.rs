@@ -4,6 +4,8 @@
 
 #[path = "kernel/compile.rs"]
 mod compile;
+#[path = "kernel/world.rs"]
+mod world;
 
 use compile::compile;
 use penstock_ebpfvm::context::Device;
@@ -13,6 +15,8 @@ use penstock_ebpfvm::object::{Loaded, Object};
 use penstock_ebpfvm::{
     Context, FaultKind, Host, Limits, Machine, Netfilter, ProgramKind, Still, Xdp,
 };
+
+use world::World;
 
 /// Loads a program of an object: its number, and what else is in the machine now.
 fn load(machine: &mut Machine, object: &Object, name: &str) -> (u32, Loaded) {
@@ -104,6 +108,37 @@ fn maps_in_maps_are_exchanged_and_taken_out() {
         assert_eq!(map.remove(&[1, 0, 0, 0]), Err(Errno::NOENT));
         assert_eq!(inner(&mut machine), None);
     }
+}
+
+#[test]
+fn connections_are_released_or_the_program_ends_with_a_fault() {
+    let Some(bytes) = compile("references") else { return };
+    let object = Object::parse(&bytes).unwrap();
+    let run = |name, compiled| {
+        let mut machine = Machine::default();
+        let (program, _) = load(&mut machine, &object, name);
+        if compiled {
+            machine.compile().unwrap();
+        }
+        let result = machine.run(program, &mut frame(60), &mut World::default());
+        // What was held by a run that went wrong is not held by the next one.
+        assert_eq!(machine.run(program, &mut frame(60), &mut World::default()), result);
+        result.map_err(|fault| fault.kind)
+    };
+    let wrong = FaultKind::Argument("bpf_ct_release", 1);
+    for compiled in [false, cfg!(feature = "cranelift")] {
+        assert_eq!(run("releases", compiled), Ok(6));
+        assert_eq!(run("keeps", compiled), Err(FaultKind::References));
+        assert_eq!(run("hoards", compiled), Err(FaultKind::References));
+        assert_eq!(run("releases_twice", compiled), Err(wrong));
+        assert!(matches!(run("reads_later", compiled), Err(FaultKind::Read(_, 8))));
+        assert!(matches!(run("writes", compiled), Err(FaultKind::Write(_, 4))));
+        let missing = FaultKind::Unavailable("what is not there");
+        assert_eq!(run("reads_a_time", compiled), Err(missing));
+    }
+    let which = object.find(Some("sets")).unwrap();
+    let refused = object.load(&mut Machine::default(), &[which]).unwrap_err();
+    assert_eq!(refused.to_string(), "`bpf_ct_set_status` is not supported");
 }
 
 fn padded(text: &str) -> [u8; 16] {

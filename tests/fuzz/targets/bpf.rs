@@ -74,7 +74,7 @@ fn make(rng: &mut Rng, seeds: &[Vec<u8>]) -> Vec<u8> {
         match code {
             0x18 => insns.push(Insn::default()),
             0x85 => {
-                let calls = [(rng.i32(..210), 0), (0x1_0000 + rng.i32(..14), 2), (imm % 11, 1)];
+                let calls = [(rng.i32(..210), 0), (0x1_0000 + rng.i32(..17), 2), (imm % 11, 1)];
                 let (imm, src) = calls[rng.usize(..3)];
                 insns.pop();
                 insns.push(insn(code, 0, src, 0, imm));

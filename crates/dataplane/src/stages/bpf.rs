@@ -47,6 +47,8 @@ impl<S: Sink> Worker<'_, S> {
         now: u64,
     ) -> Option<u32> {
         let state = &mut *self.state;
+        // In XDP it is the first that the packet meets.
+        state.conntrack.advance(now);
         let mut world = World {
             sink: &mut *self.sink,
             random: &mut state.numbers.random,
@@ -54,7 +56,7 @@ impl<S: Sink> Worker<'_, S> {
             net: self.net,
             settings: self.settings,
             paths: &state.path_mtus,
-            path_time: state.conntrack.now(),
+            conntrack: &state.conntrack,
         };
         let result = program.instance().lock().run(program.number(), context, &mut world);
         match result {

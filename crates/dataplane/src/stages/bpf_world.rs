@@ -5,7 +5,10 @@
 
 use std::net::IpAddr;
 
+use penstock_conntrack::tuple::{IPV4, IPV6};
+use penstock_conntrack::{Conntrack, Direction, Tuple};
 use penstock_ebpfvm::Host;
+use penstock_ebpfvm::connection::{ConnectionFound, ConnectionQuery, ConnectionTuple};
 use penstock_ebpfvm::routing::{NetDevice, NoRoute, RouteFound, RouteQuery};
 use penstock_net::{Devconf, Flow4, Flow6, Hit, LOOPBACK, Network, RouteType, TABLE_MAIN};
 use penstock_random::Random;
@@ -26,8 +29,7 @@ pub(super) struct World<'a, S> {
     pub(super) settings: &'a Settings,
     /// What was learned of paths.
     pub(super) paths: &'a PathMtus,
-    /// The time by which that expires.
-    pub(super) path_time: u64,
+    pub(super) conntrack: &'a Conntrack,
 }
 
 /// Least MTU of a device with IPv4 (`inetdev_valid_mtu()`).
@@ -80,6 +82,39 @@ impl<S: Sink> Host for World<'_, S> {
             }
             _ => Err(NoRoute::NotForwarded),
         }
+    }
+
+    fn connection(&mut self, query: &ConnectionQuery) -> Option<ConnectionFound> {
+        let ConnectionQuery { tuple, protocol, zones } = query;
+        let address = penstock_conntrack::tuple::address;
+        let sought = Tuple {
+            src: address(tuple.source),
+            dst: address(tuple.destination),
+            src_id: tuple.ports.0,
+            dst_id: tuple.ports.1,
+            zone: zones[0],
+            l3: if tuple.source.is_ipv4() { IPV4 } else { IPV6 },
+            protocol: *protocol,
+        };
+        let reply = Tuple { zone: zones[1], ..sought };
+        let found = self.conntrack.find_flow(&sought, &reply)?;
+        let found = self.conntrack.connection_at(found)?;
+        let tuples = [Direction::Original, Direction::Reply].map(|side| *found.tuple(side));
+        // Of a flow of a host to itself the direction of replies is found (as in `Conntrack::find`).
+        let is_original = tuples[0] == sought && !(sought.src == sought.dst && tuples[1] == reply);
+        let of = |tuple: Tuple| ConnectionTuple {
+            source: tuple.source(),
+            destination: tuple.destination(),
+            ports: (tuple.src_id, tuple.dst_id),
+        };
+        Some(ConnectionFound {
+            reply: !is_original,
+            status: found.status(),
+            mark: found.mark(),
+            zone: tuples[0].zone.max(tuples[1].zone),
+            protocol: *protocol,
+            tuples: tuples.map(of),
+        })
     }
 
     fn neighbour(&mut self, device: u32, address: IpAddr) -> Option<[u8; 6]> {
@@ -201,7 +236,7 @@ impl<S> World<'_, S> {
             return None;
         }
         let path = Path { destination, oif: hit.nexthop.oif, gateway: hit.nexthop.gateway };
-        self.paths.get(&path, self.path_time).map(|found| found.mtu)
+        self.paths.get(&path, self.conntrack.now()).map(|found| found.mtu)
     }
 
     fn found(&self, hit: &Hit<'_>, mtu: u32, source: Option<IpAddr>) -> RouteFound {

@@ -4,6 +4,7 @@
 //! function that the kernel's verifier would not let a program call in this way ends the program.
 
 mod checksum;
+mod connection;
 mod dynptr;
 mod fib;
 mod maps;
@@ -64,6 +65,9 @@ pub(crate) fn call(run: &mut Run<'_>, helper: Helper) -> Called {
         Helper::SetHashInvalid => skb::set_hash_invalid(run),
         Helper::Redirect => xdp::redirect(run),
         Helper::RedirectMap => xdp::redirect_map(run),
+        Helper::XdpCtLookup => connection::lookup(run, "bpf_xdp_ct_lookup"),
+        Helper::SkbCtLookup => connection::lookup(run, "bpf_skb_ct_lookup"),
+        Helper::CtRelease => connection::release(run),
         Helper::FibLookup => fib::lookup(run),
         Helper::CheckMtu => mtu::check(run),
         Helper::XdpAdjustHead => xdp::adjust_head(run),

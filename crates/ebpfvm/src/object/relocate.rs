@@ -134,8 +134,8 @@ const MOST_BITS: u32 = 1 << 24;
 
 enum Step<'a> {
     Field(&'a str),
-    /// Bytes from the beginning of an array.
-    Element(u32),
+    /// Bytes from the beginning of an array, and the number of the element.
+    Element(u32, u32),
 }
 
 /// A name without what follows `___`, by which sources tell versions of a structure apart.
@@ -168,7 +168,7 @@ fn access<'a>(btf: &'a Btf, relocation: &Relocation) -> Option<Access<'a>> {
             Kind::Array { of, .. } => {
                 let by = index.checked_mul(btf.size(*of)?)?;
                 at = at.checked_add(by.checked_mul(8)?)?;
-                path.push(Step::Element(by));
+                path.push(Step::Element(by, index));
                 id = *of;
             }
             _ => return None,
@@ -188,15 +188,33 @@ fn access<'a>(btf: &'a Btf, relocation: &Relocation) -> Option<Access<'a>> {
     Some(Access { of, path, place: Place { at, size, bits, signed } })
 }
 
+/// The field that a path leads to, and what follows in it. Fields of structures within others, and
+/// of elements of arrays, have names of several parts: `tuplehash[0].tuple.dst.protonum`.
+fn find_field<'p, 'a>(
+    structure: &types::Struct,
+    path: &'p [Step<'a>],
+) -> Option<(&'static types::Field, &'p [Step<'a>])> {
+    let mut name = String::new();
+    for (at, step) in path.iter().enumerate() {
+        if let Some(field) = structure.field(&name) {
+            return Some((field, &path[at..]));
+        }
+        match step {
+            Step::Field(part) if name.is_empty() => name += part,
+            Step::Field(part) => name = format!("{name}.{part}"),
+            Step::Element(_, number) => name = format!("{name}[{number}]"),
+        }
+    }
+    Some((structure.field(&name)?, &[]))
+}
+
 /// Where the field is here.
 fn target(access: &Access<'_>) -> Option<Place> {
     if HEADERS.contains(&access.of) {
         return Some(access.place);
     }
     let structure = types::find(access.of)?;
-    let (first, rest) = access.path.split_first()?;
-    let Step::Field(name) = first else { return None };
-    let field = structure.field(name)?;
+    let (field, rest) = find_field(structure, &access.path)?;
     let whole = Place {
         at: field.at * 8,
         size: field.size,
@@ -208,7 +226,7 @@ fn target(access: &Access<'_>) -> Option<Place> {
             Some(Place { at: whole.at + u32::from(from), bits: u32::from(bits), ..whole })
         }
         (_, []) => Some(whole),
-        (FieldKind::Text | FieldKind::Unsigned, [Step::Element(by)]) => {
+        (FieldKind::Text | FieldKind::Unsigned, [Step::Element(by, _)]) => {
             let size = access.place.size;
             let inside = by.checked_add(size).is_some_and(|end| end <= field.size);
             inside.then_some(Place { at: (field.at + by) * 8, size, bits: size * 8, ..whole })

@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 
 use penstock_ebpfvm::Host;
+use penstock_ebpfvm::connection::{ConnectionFound, ConnectionQuery};
 use penstock_ebpfvm::routing::{NetDevice, NoRoute, RouteFound, RouteQuery};
 
 /// A world that goes on, and says what it was told.
@@ -38,6 +39,15 @@ impl Host for World {
     fn route(&mut self, query: &RouteQuery) -> Result<RouteFound, NoRoute> {
         let found = RouteFound { device: 2, gateway: None, metric: 3, mtu: 66, source: None };
         if query.tos & 1 == 0 { Ok(found) } else { Err(NoRoute::Prohibit) }
+    }
+
+    fn connection(&mut self, query: &ConnectionQuery) -> Option<ConnectionFound> {
+        let &ConnectionQuery { tuple, protocol, zones } = query;
+        let (status, mark) = (6, 7);
+        let [zone, _] = zones;
+        let tuples = [tuple; 2];
+        let found = ConnectionFound { reply: true, status, mark, zone, protocol, tuples };
+        (protocol == 17).then_some(found)
     }
 
     fn neighbour(&mut self, device: u32, address: IpAddr) -> Option<[u8; 6]> {
