@@ -11,11 +11,12 @@ use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
     ask, attach, bench, bpf, capture, check, completion, confirm, cover, detach, diff, down, draw,
-    exec, monitor, net, nft, port, prove, run, show, table, test, top, trace, translate, up, web,
+    exec, failover, monitor, net, nft, port, prove, run, show, table, test, top, trace, translate,
+    up, web,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 30] = [
+pub const COMMANDS: [Command; 31] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -137,6 +138,13 @@ pub const COMMANDS: [Command; 30] = [
         sections: &table::SECTIONS,
         operands: Values::OneOf(&table::WORDS),
         main: |args| table::flows(args),
+    },
+    Command {
+        name: "failover",
+        about: "tell a firewall of a pair that it is primary or backup, or show its peer",
+        sections: &failover::SECTIONS,
+        operands: Values::OneOf(&failover::WORDS),
+        main: |args| failover::main(args),
     },
     Command {
         name: "confirm",
@@ -288,6 +296,7 @@ mod tests {
             ("attach", include_str!("../../../man/penstock-attach.8")),
             ("conntrack", include_str!("../../../man/penstock-conntrack.8")),
             ("port", include_str!("../../../man/penstock-port.8")),
+            ("failover", include_str!("../../../man/penstock-failover.8")),
             ("check", include_str!("../../../man/penstock-check.8")),
             ("show", include_str!("../../../man/penstock-show.8")),
             ("capture", include_str!("../../../man/penstock-capture.8")),

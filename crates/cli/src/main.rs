@@ -21,6 +21,7 @@ mod diff;
 mod down;
 mod draw;
 mod exec;
+mod failover;
 mod input;
 mod learn;
 mod log;

@@ -320,6 +320,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Programs that rules give packets to.
     pub queues: Vec<QueueConfig>,
+    /// The other firewall of a pair, as conntrackd.conf(5) has it.
+    pub sync: Option<penstock_ctsync::config::Config>,
     /// BPF programs at hooks.
     pub bpf: Loaded,
     /// Where lines of rules go.

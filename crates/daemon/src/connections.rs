@@ -8,7 +8,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use penstock_conntrack::{Conntrack, Flow, FlowChange, Statistics, Tracker};
+use penstock_conntrack::{Conntrack, Flow, FlowChange, Statistics, Tracker, Tuple};
 use penstock_dataplane::Dataplane;
 use penstock_nfnetlink::{
     ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{Pace, TableCall};
 use crate::events::{Heard, LineWatcher, Listeners, Watcher};
+use crate::failover::told::PeerWatcher;
 use crate::requests::Request;
 use crate::requests::workers::Workers;
 
@@ -107,6 +108,8 @@ pub(crate) struct Tables {
 struct Watching {
     sockets: Vec<Watcher>,
     readers: Vec<LineWatcher>,
+    /// The other firewall of a pair.
+    peer: Option<PeerWatcher>,
 }
 
 /// The first answer of a worker that has what is asked for.
@@ -140,6 +143,24 @@ impl Tables {
     /// Nobody tells it any more.
     pub(crate) fn unwatch_lines(&self, reader: &LineWatcher) {
         self.change_watchers(|all| all.readers.retain(|other| !other.is(reader)));
+    }
+
+    /// Has all workers tell the other firewall of a pair.
+    pub(crate) fn tell_peer(&self, peer: PeerWatcher) {
+        self.change_watchers(|all| all.peer = Some(peer));
+    }
+
+    /// Tells programs that listen, but not the peer, of connections that were taken over from it.
+    pub(crate) fn tell_programs(&self, events: &[ConnectionEvent]) {
+        let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
+        for event in events {
+            watchers.sockets.iter().for_each(|watcher| watcher.tell_caused(event, 0));
+        }
+    }
+
+    /// How many workers there are.
+    pub(crate) fn workers(&self) -> usize {
+        self.workers.count()
     }
 
     /// Removes connections of a worker that are chosen, some from a number on. Returns their
@@ -177,13 +198,13 @@ impl Tables {
     fn change_watchers(&self, change: impl FnOnce(&mut Watching)) {
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut watchers);
-        let all = Listeners::new(&watchers.sockets, &watchers.readers);
+        let all = Listeners::new(&watchers.sockets, &watchers.readers, watchers.peer.clone());
         // While it is locked: the workers get them in this order.
         self.workers.tell(|| Request::WatchConnections(all.clone()));
     }
 
     /// Has each worker do something with its table.
-    fn all<T: Send + 'static>(
+    pub(crate) fn all<T: Send + 'static>(
         &self,
         act: impl Fn(&mut Conntrack) -> T + Clone + Send + 'static,
     ) -> Result<Vec<T>, Errno> {
@@ -195,7 +216,7 @@ impl Tables {
     }
 
     /// Has one worker do something with its table.
-    fn one<T: Send + 'static>(
+    pub(crate) fn one<T: Send + 'static>(
         &self,
         worker: usize,
         act: impl FnOnce(&mut Conntrack) -> T + Send + 'static,
@@ -228,7 +249,8 @@ impl Tables {
     fn act(&self, ask: Ask, looks: bool) -> Result<Answer, Errno> {
         Ok(match ask {
             Ask::Page(worker, from) => {
-                let (flows, next) = self.page((worker, from), looks)?;
+                let (flows, next) =
+                    self.page((worker, from), if looks { PAGE.1 } else { PAGE.0 })?;
                 Answer::Page(flows, next)
             }
             Ask::Find(wanted) => {
@@ -298,14 +320,22 @@ impl Tables {
                 let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
                 for event in &events {
                     watchers.sockets.iter().for_each(|watcher| watcher.tell_caused(event, port));
+                    watchers.peer.iter().for_each(|peer| peer.tell_caused(event));
                 }
                 Answer::Done
             }
         })
     }
 
+    /// The worker that a connection without a master is entered at.
+    pub(crate) fn worker_for(&self, original: &Tuple) -> usize {
+        let mut hasher = DefaultHasher::new();
+        original.hash(&mut hasher);
+        hasher.finish() as usize % self.workers.count()
+    }
+
     /// Enters a connection at the worker that has its master, or else at any.
-    fn add(&self, new: NewFlow) -> Result<Flow, Errno> {
+    pub(crate) fn add(&self, new: NewFlow) -> Result<Flow, Errno> {
         if new.master.is_some() {
             for worker in 0..self.workers.count() {
                 let new = new.clone();
@@ -316,20 +346,17 @@ impl Tables {
             }
             return Err(Errno::Enoent);
         }
-        let mut hasher = DefaultHasher::new();
-        new.original.hash(&mut hasher);
-        let worker = hasher.finish() as usize % self.workers.count();
+        let worker = self.worker_for(&new.original);
         self.one(worker, move |table| Connections::add(table, &new))?
     }
 
-    /// Some connections of a worker from a number on, and where the next page begins.
+    /// At most so many connections of a worker from a number on, and where the next page begins.
     #[expect(clippy::type_complexity, reason = "a page and a place")]
-    fn page(
+    pub(crate) fn page(
         &self,
         (worker, from): (u32, u32),
-        looks: bool,
+        most: usize,
     ) -> Result<(Vec<Flow>, Option<(u32, u32)>), Errno> {
-        let most = if looks { PAGE.1 } else { PAGE.0 };
         let (flows, next) = self.one(worker as usize, move |table| {
             let mut all = table.iter_from(from);
             let flows: Vec<Flow> = all.by_ref().take(most).map(|c| of_connection(&c)).collect();

@@ -26,6 +26,7 @@ use crate::devices::record::{self, Recorder, When};
 use crate::devices::taken_ports::TakenPorts;
 use crate::devices::takeover::{Taken, give_back, prepare};
 use crate::evaluator::{self, Evaluator};
+use crate::failover::links::Links;
 use crate::guardian::Guardian;
 use crate::host_sysctls::{self, Given};
 use crate::keep::{Keeper, Keeping};
@@ -125,6 +126,7 @@ pub fn run(config: Config) -> Result<(), String> {
         let state = State::read(&mut socket).map_err(|e| format!("the kernel's network: {e}"))?;
         let all: Vec<_> = taken.iter().map(|taken| (taken, When::Before)).collect();
         recorder.write(&mut socket, &state, &all);
+        let links = config.sync.as_ref().map(|sync| Links::open(&sync.links)).transpose();
         let start = Start {
             config,
             taken: &taken,
@@ -137,15 +139,14 @@ pub fn run(config: Config) -> Result<(), String> {
             closed: &mut closed,
             count: workers,
         };
-        let started = start.start(&mut socket);
-        let started = started.map(|started| (listeners, started));
+        let started = links.and_then(|links| Ok((listeners, links, start.start(&mut socket)?)));
         if started.is_err() {
             give_all_back(&mut socket, &taken);
             on_death::open(&mut socket, std::mem::take(&mut closed));
         }
         started
     });
-    let (listeners, started) = match started {
+    let (listeners, links, started) = match started {
         Ok(started) => started,
         Err(e) => {
             guardian.dismiss();
@@ -193,7 +194,7 @@ pub fn run(config: Config) -> Result<(), String> {
         kernel_rules::tell();
     }
     let mut services = None;
-    let result = daemon.serve(listeners, &mut services, metrics, &signals);
+    let result = daemon.serve(listeners, &mut services, metrics, links, &signals);
     daemon.rules.end();
     keeping.into_iter().for_each(Keeping::end);
     if result.is_err() && daemon.config.on_death.closes() {
@@ -467,6 +468,7 @@ impl Daemon {
         listeners: Listeners,
         services: &mut Option<Services>,
         metrics: Option<TcpListener>,
+        links: Option<Links>,
         signals: &Signals,
     ) -> Result<(), String> {
         /// How soon events other than signals are noticed.
@@ -487,11 +489,20 @@ impl Daemon {
             ports.clone(),
             end,
         );
-        let begun =
-            Services::begin(server, self.guardian.handle(), &self.config, listeners, metrics)?;
+        let begun = Services::begin(
+            server,
+            self.guardian.handle(),
+            &self.config,
+            listeners,
+            metrics,
+            links,
+        )?;
         let services = services.insert(begun);
         notify("READY=1\nSTATUS=running");
         log("running");
+        for warning in self.config.sync.iter().flat_map(|sync| &sync.warnings) {
+            log(format_args!("sync: {warning}"));
+        }
         let watchdog = Watchdog::from_environment();
         let mut fed = Instant::now();
         let mut looked = Instant::now();

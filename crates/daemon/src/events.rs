@@ -17,6 +17,7 @@ use penstock_print::show::{connections, flows};
 use penstock_program::State;
 
 use crate::control::{ConnectionTable, TableCall, kinds};
+use crate::failover::told::PeerWatcher;
 
 /// Events that wait for one who listens.
 const WAITING: usize = 16 << 10;
@@ -221,11 +222,17 @@ pub(crate) struct Listeners {
     pub(crate) readers: Arc<[LineWatcher]>,
     /// Readers of lines about flows.
     pub(crate) flow_readers: Arc<[LineWatcher]>,
+    /// The other firewall of a pair.
+    pub(crate) peer: Option<PeerWatcher>,
 }
 
 impl Listeners {
-    /// Programs, and readers of lines.
-    pub(crate) fn new(sockets: &[Watcher], readers: &[LineWatcher]) -> Self {
+    /// Programs, readers of lines, and the other firewall of a pair.
+    pub(crate) fn new(
+        sockets: &[Watcher],
+        readers: &[LineWatcher],
+        peer: Option<PeerWatcher>,
+    ) -> Self {
         let of = |table| {
             let readers = readers.iter().filter(|reader| reader.call.table == table);
             readers.cloned().collect()
@@ -234,12 +241,13 @@ impl Listeners {
             sockets: sockets.into(),
             readers: of(ConnectionTable::Connections),
             flow_readers: of(ConnectionTable::Flows),
+            peer,
         }
     }
 
     /// Who tells them of connections, if any of them listens to that.
     pub(crate) fn connection_observer(&self) -> Option<Box<dyn Observer>> {
-        let nobody = self.sockets.is_empty() && self.readers.is_empty();
+        let nobody = self.sockets.is_empty() && self.readers.is_empty() && self.peer.is_none();
         (!nobody).then(|| Box::new(Tellers(self.clone())) as _)
     }
 
@@ -274,6 +282,9 @@ impl Observer for Tellers {
         let group = ConnectionEvent::group_of(what);
         for watcher in &*self.0.sockets {
             watcher.tell(group, || ConnectionEvent::of(&connection, what), 0);
+        }
+        if let Some(peer) = &self.0.peer {
+            peer.tell(kind, &connection);
         }
     }
 

@@ -21,6 +21,7 @@
 //! | `evaluator` | processes without rights, which read rule texts |
 //! | `packet_listeners` | programs with netfilter sockets that packets of queues and logs go to |
 //! | `connections` | connections of all workers, as ctnetlink reads and changes them |
+//! | `failover` | the other firewall of a pair |
 //! | `kernel_sync` | the thread that keeps the network in step with the kernel's |
 //! | `guardian` | the process that gives the devices back when this one dies |
 //! | `recovery` | what an earlier dataplane left is given back |
@@ -64,6 +65,7 @@ mod devices;
 mod evaluator;
 mod event;
 mod events;
+mod failover;
 mod guardian;
 mod host_sysctls;
 mod keep;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::config::{Config, QueueConfig};
 use crate::control::{Listeners, listen_for_readers, remove_readers_socket};
+use crate::failover::links::Links;
 use crate::guardian::GuardianHandle;
 use crate::guardian::heartbeat::Heartbeat;
 use crate::requests::workers::Workers;
@@ -38,6 +39,7 @@ impl Services {
         config: &Config,
         listeners: Listeners,
         metrics: Option<TcpListener>,
+        links: Option<Links>,
     ) -> Result<Self, String> {
         let workers = server.workers.clone();
         let heartbeat = beat(&workers, &guardian, config.hang_time).map_err(failed)?;
@@ -55,6 +57,9 @@ impl Services {
             heartbeat,
         };
         services.server.queues.set(&config.queues).map_err(failed)?;
+        if let Some(links) = links {
+            services.server.begin_failover(links).map_err(failed)?;
+        }
         Ok(services)
     }
 
@@ -83,6 +88,7 @@ impl Services {
     /// The control socket accepts nobody any more.
     pub(crate) fn end(self) {
         self.serving.end();
+        self.server.end_failover();
     }
 
     fn set_readers(&mut self, readers: bool) -> Result<(), String> {

@@ -48,7 +48,9 @@ pub use client::{Client, SocketOption, asks_for_packets, begins_batch, may_chang
 pub use connections::{
     ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, expect, of_connection,
 };
-pub use ctnetlink::{VerdictChange, difference as connection_changes_between, notification};
+pub use ctnetlink::{
+    VerdictChange, difference as connection_changes_between, notification, settable_status,
+};
 pub use ipset::{IpSetTable, looked_up as looked_up_ip_set, lookup as look_up_ip_set};
 pub use nf_tables::GROUP;
 pub use packets::{

@@ -358,6 +358,7 @@ mod tests {
             generation: &generation,
             took: Took::default(),
             unconfirmed: None,
+            peer: None,
             started: 1_700_000_000_500_000_000,
             now: 1_700_000_001_000_000_000,
         };

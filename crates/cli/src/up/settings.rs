@@ -57,7 +57,7 @@ impl Setting {
 const DRIVERS: [&str; 5] = ["auto", "packet", "xdp", "xdp-generic", "tap"];
 
 /// All settings.
-pub const SETTINGS: [Setting; 26] = [
+pub const SETTINGS: [Setting; 27] = [
     Setting {
         option: long(
             "ports",
@@ -228,6 +228,21 @@ pub const SETTINGS: [Setting; 26] = [
     },
     Setting {
         option: long(
+            "sync",
+            "tell connections to the other firewall of a pair, and keep those of it: a file as of conntrackd.conf(5);\n\
+             `penstock failover` takes them over",
+        )
+        .takes("FILE", Values::Files),
+        form: Form::One,
+        take: |given, text| {
+            let read = std::fs::read_to_string(text).map_err(|e| format!(": {text}: {e}"))?;
+            let sync = penstock_ctsync::config::Config::read(&read);
+            given.config.sync = Some(sync.map_err(|e| format!(": {text}: {e}"))?);
+            Ok(())
+        },
+    },
+    Setting {
+        option: long(
             "bpf",
             "a BPF program of an object at a hook, as for `penstock run`: xdp:DEV, tc-ingress:DEV, tc-egress:DEV,\n\
              or [FAMILY:]HOOK[@PRIORITY]; may be repeated",
@@ -377,6 +392,7 @@ impl Default for Given {
             kernel_rules_known: false,
             texts: Vec::new(),
             reread: None,
+            sync: None,
             bpf: Loaded::default(),
         };
         Given {

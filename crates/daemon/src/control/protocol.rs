@@ -39,6 +39,9 @@ pub enum Message {
     Ruleset,
     /// The client calls `conntrack` with these arguments.
     Conntrack(Vec<String>),
+    /// The client tells what became of this firewall of a pair: `primary`, `backup` or `fault`; or
+    /// it asks for its `status`, and `json` for JSON.
+    Failover(Vec<String>),
     /// The client calls `flows` with these arguments.
     Flows(Vec<String>),
     /// The client has netfilter sockets.
@@ -145,6 +148,7 @@ impl Message {
             Message::Port(words) => (b'P', list(words)),
             Message::Ruleset => (b'U', vec![]),
             Message::Conntrack(words) => (b'T', list(words)),
+            Message::Failover(words) => (b'O', list(words)),
             Message::Flows(words) => (b'F', list(words)),
             Message::Frames(bytes) => (b'k', bytes.clone()),
             Message::Lost(count) => (b'm', count.to_le_bytes().to_vec()),
@@ -187,6 +191,7 @@ impl Message {
             b'P' => Message::Port(words(&bytes)),
             b'U' => Message::Ruleset,
             b'T' => Message::Conntrack(words(&bytes)),
+            b'O' => Message::Failover(words(&bytes)),
             b'F' => Message::Flows(words(&bytes)),
             b'k' => Message::Frames(bytes),
             b'm' => Message::Lost(u64::from_le_bytes(*bytes.first_chunk().ok_or_else(wrong)?)),
@@ -270,6 +275,7 @@ mod tests {
             Message::Port(vec!["del".into(), text()]),
             Message::Ruleset,
             Message::Conntrack(vec!["-s".into(), text()]),
+            Message::Failover(vec!["status".into(), text()]),
             Message::Flows(vec![]),
             Message::Frames(vec![0, 255, 3]),
             Message::Lost(1 << 40),

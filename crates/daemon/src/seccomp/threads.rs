@@ -32,6 +32,8 @@ pub(crate) enum Thread {
     Lines,
     /// Reads what programs of an attached ruleset tell.
     Records,
+    /// Speaks with the other firewall of a pair.
+    Peer,
     /// Tells the guardian that packets are done.
     Heartbeat,
     /// The process that gives devices back.
@@ -41,7 +43,7 @@ pub(crate) enum Thread {
 impl Thread {
     /// All kinds.
     #[cfg(test)]
-    const ALL: [Thread; 14] = [
+    const ALL: [Thread; 15] = [
         Thread::Main,
         Thread::Worker,
         Thread::Compile,
@@ -54,6 +56,7 @@ impl Thread {
         Thread::Keep,
         Thread::Lines,
         Thread::Records,
+        Thread::Peer,
         Thread::Heartbeat,
         Thread::Guardian,
     ];
@@ -73,6 +76,7 @@ impl Thread {
             Thread::Keep => "keep",
             Thread::Lines => "log",
             Thread::Records => "records",
+            Thread::Peer => "peer",
             Thread::Heartbeat => "heartbeat",
             Thread::Guardian => "guardian",
         }
@@ -84,7 +88,7 @@ impl Thread {
     pub(super) fn rules(self) -> &'static [&'static [Rule]] {
         match self {
             Thread::Main => &[
-                BASE, RUN, START, SIGNALS, STREAMS, PAIRS, UNIX, LISTEN, ACCEPT, FRAMES, TAPS, OTHER_DEVICES, SOCKETS, NAMES, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
+                BASE, RUN, START, SIGNALS, STREAMS, PAIRS, UNIX, LISTEN, ACCEPT, FRAMES, TAPS, OTHER_DEVICES, SOCKETS, NAMES, LINK_STATE, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
             ],
             Thread::Worker => &[BASE, RUN, FRAMES, TAPS, OTHER_DEVICES, FRAME_MAPS],
             Thread::Compile => &[BASE, RUN, MACHINE_CODE],
@@ -99,6 +103,7 @@ impl Thread {
             Thread::Keep => &[BASE, RUN, SEE_FILES, READ_FILES, WRITE_FILES],
             Thread::Lines => &[BASE, RUN, STREAMS, UNIX, SEE_FILES, READ_FILES, WRITE_FILES],
             Thread::Records => &[BASE, RUN, WAIT],
+            Thread::Peer => &[BASE, RUN, FRAMES, LINK_STATE],
             Thread::Heartbeat => &[BASE, RUN, TELL],
             // It starts nothing, and has no programs for devices.
             Thread::Guardian => &[BASE, RUN, SIGNALS, PARENT, FRAMES, TAPS, SOCKETS, SEE_FILES, READ_FILES, WRITE_FILES],
@@ -237,6 +242,9 @@ const FRAMES: &[Rule] = &[
     Call(libc::SYS_getsockopt),
     Call(libc::SYS_fcntl),
 ];
+
+/// Flags of a device, by its name.
+const LINK_STATE: &[Rule] = &[OneOf(libc::SYS_ioctl, 1, &[libc::SIOCGIFFLAGS as u32])];
 
 /// Settings of TAPs that are open (`include/uapi/linux/if_tun.h`).
 const TAPS: &[Rule] = &[OneOf(

@@ -7,12 +7,14 @@
 //! | `nft` | calls of `nft`, and netfilter sockets, which a child of the evaluator serves |
 //! | `show`, `pages`, `talkers` | `penstock show`; long listings page by page |
 //! | `table` | `penstock conntrack`, `penstock flows` |
+//! | `failover` | `penstock failover` |
 //! | `capture` | `penstock capture` |
 //! | `bpf` | `penstock bpf` |
 //! | [`metrics`] | metrics over HTTP |
 
 mod bpf;
 mod capture;
+mod failover;
 pub(crate) mod metrics;
 mod nft;
 mod pages;
@@ -24,7 +26,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -40,6 +42,8 @@ use crate::control::{
 };
 use crate::devices::taken_ports::TakenPorts;
 use crate::evaluator::Evaluator;
+use crate::failover::Failover;
+use crate::failover::links::Links;
 use crate::offload::Offload;
 use crate::packet_listeners::PacketListeners;
 use crate::queue_programs::QueuePrograms;
@@ -87,7 +91,9 @@ pub(crate) struct Server {
     pub(crate) admission: Arc<Admission>,
     /// How often workers are asked for those who may only look.
     pace: Arc<Pace>,
-    tables: Tables,
+    tables: Arc<Tables>,
+    /// The exchange with the other firewall of a pair.
+    failover: OnceLock<Failover>,
     pub(crate) listeners: PacketListeners,
     /// Programs of the configuration that get packets.
     pub(crate) queues: Arc<QueuePrograms>,
@@ -184,7 +190,7 @@ impl Server {
     ) -> Arc<Self> {
         let admission = Admission::new(config.readers, rights::spare_descriptors());
         let (pace, counting, started) = (Arc::new(Pace::new()), Mutex::default(), crate::now());
-        let tables = Tables::new(workers.clone(), pace.clone());
+        let tables = Arc::new(Tables::new(workers.clone(), pace.clone()));
         let queues = Arc::new(QueuePrograms::new(workers.clone()));
         let listeners = PacketListeners::new(workers.clone(), queues.clone());
         Arc::new(Server {
@@ -198,12 +204,30 @@ impl Server {
             admission,
             pace,
             tables,
+            failover: OnceLock::new(),
             listeners,
             queues,
             counting,
             changing_programs: Mutex::default(),
             started,
         })
+    }
+
+    /// Begins to speak with the other firewall of a pair, on links that are open.
+    ///
+    /// # Errors
+    /// There is no thread, or no descriptor.
+    pub(crate) fn begin_failover(&self, links: Links) -> io::Result<()> {
+        let Some(config) = &self.config.sync else { return Ok(()) };
+        let failover = Failover::begin(config, links, self.tables.clone())?;
+        // It is begun once.
+        let _ = self.failover.set(failover);
+        Ok(())
+    }
+
+    /// Ends the exchange with the other firewall of a pair.
+    pub(crate) fn end_failover(&self) {
+        self.failover.get().into_iter().for_each(Failover::end);
     }
 
     /// Serves connections, each on its own thread, until the listener is shut down. Its clients
@@ -308,6 +332,7 @@ impl Server {
             Message::Flows(words) => {
                 self.table_call(&client, ConnectionTable::Flows, &words, rights)?
             }
+            Message::Failover(words) => self.failover_call(&client, &words, rights)?,
             Message::Port(words) => {
                 let request = port_request(&words).ok_or(io::ErrorKind::InvalidData)?;
                 if look && !matches!(request, PortRequest::List(_)) {
@@ -364,6 +389,7 @@ fn kernel_has(message: &Message) -> Option<&'static str> {
         }
         Message::Flows(_) => Some("it has no flowtables there"),
         Message::Show(show) if show.listing == Listing::Flows => Some("it has no flowtables there"),
+        Message::Failover(_) => Some("conntrackd(8) has the connections of the kernel"),
         Message::Port(_) => Some("it has no ports; `penstock show` says where its chains run"),
         Message::Bpf(_) => Some("bpftool(8) attaches programs there"),
         _ => None,

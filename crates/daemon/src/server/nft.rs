@@ -65,7 +65,7 @@ impl Server {
             Ok(channel) => {
                 let names = Box::new(SystemNames::default());
                 let (evaluator, rules) = (&*self.evaluator, Some(&*self.rules));
-                let tables = Some(&self.tables);
+                let tables = Some(&*self.tables);
                 let listeners = Some(&self.listeners);
                 Attendance { evaluator, channel, rules, tables, listeners, names, call }.attend()
             }

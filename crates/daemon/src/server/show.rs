@@ -97,12 +97,14 @@ impl Server {
             self.rules.attached().map(|attached| attached.moved()).unwrap_or_default();
         let talkers = if form == Form::Json { self.talkers(looks)? } else { Vec::new() };
         let generation = self.rules.generation();
+        let peer = self.peer_status();
         let state = State {
             status: &status,
             talkers: &talkers,
             generation: &generation,
             took: self.rules.took(),
             unconfirmed: self.rules.unconfirmed(),
+            peer: peer.as_ref(),
             started: self.started,
             now: crate::now(),
         };

@@ -87,14 +87,20 @@ fn status_bits(old: u32, new: u32) -> Result<u32, Failure> {
     if differ & fixed != 0 || differ & only_set & !new != 0 {
         return Err(Errno::Ebusy.into());
     }
-    Ok(new & KNOWN & !UNCHANGEABLE)
+    Ok(settable_status(new))
+}
+
+/// The status bits that a program sets of a connection that it enters: those that it cannot change
+/// are left aside.
+pub fn settable_status(bits: u32) -> u32 {
+    bits & KNOWN & !UNCHANGEABLE
 }
 
 /// The status bits that a verdict about a packet sets: others that cannot change are left aside
 /// (`ctnetlink_update_status()`). `None` if it takes away what only comes.
 pub(super) fn verdict_bits(old: u32, new: u32) -> Option<u32> {
     let only_set = status::SEEN_REPLY | status::ASSURED;
-    (old & !new & only_set == 0).then_some(new & KNOWN & !UNCHANGEABLE)
+    (old & !new & only_set == 0).then(|| settable_status(new))
 }
 
 /// The helper of a message (`CTA_HELP`).

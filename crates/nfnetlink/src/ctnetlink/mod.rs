@@ -33,6 +33,7 @@ mod verdict;
 use penstock_conntrack::{Direction, Flow, Helpers, event, status};
 use penstock_ruleset::Errno;
 
+pub use change::settable_status;
 pub use connection::write_glued;
 pub use difference::difference;
 pub use exchange::{Exchange, Outcome};

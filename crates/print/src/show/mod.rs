@@ -9,6 +9,7 @@
 pub mod connections;
 pub mod flows;
 mod most;
+pub mod peer;
 pub mod ports;
 pub mod stages;
 pub mod state;

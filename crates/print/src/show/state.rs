@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer};
 
 use super::About;
 use super::most;
+use super::peer::PeerStatus;
 use super::status::{
     AttachedPlace, LeftOut, Offloaded, PortStatus, PortTraffic, Status, Talker, Took, Traffic,
 };
@@ -33,6 +34,8 @@ pub struct State<'a> {
     pub took: Took,
     /// The generation that waits for its confirmation, if one does, and how long it still waits.
     pub unconfirmed: Option<(u32, Duration)>,
+    /// The other firewall of a pair, if there is one.
+    pub peer: Option<&'a PeerStatus>,
     /// When the dataplane began, nanoseconds since the epoch.
     pub started: u64,
     /// When this is shown, nanoseconds since the epoch.
@@ -59,6 +62,9 @@ impl fmt::Display for State<'_> {
         self.status.ports.iter().try_for_each(|port| self.port(port, f))?;
         self.workers(f)?;
         self.packets(f)?;
+        if let Some(peer) = self.peer {
+            write!(f, "\n{peer}")?;
+        }
         match &self.status.compile_error {
             Some(error) => writeln!(f, "\nno machine code: {error}"),
             None => Ok(()),
@@ -232,6 +238,9 @@ impl Serialize for State<'_> {
         object.serialize_entry("flows", &Flows::of(status, self.talkers))?;
         object.serialize_entry("connections", &status.connections)?;
         object.serialize_entry("conntrack", &Tracking::of(&status.tracking))?;
+        if let Some(peer) = self.peer {
+            object.serialize_entry("peer", peer)?;
+        }
         object.serialize_entry("queued", &status.queued)?;
         object.serialize_entry("undelivered", &status.undelivered)?;
         object.serialize_entry("elsewhere", &status.elsewhere)?;

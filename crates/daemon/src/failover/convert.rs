@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Connections of the table as messages have them, and back (`build.c`, and `nl_create_conntrack()`
+//! of conntrack-tools).
+
+use penstock_conntrack::{Flow, FlowChange, Helpers, ProtocolChange, ProtocolInfo, Tuple, status};
+use penstock_ctsync::config::Filter;
+use penstock_ctsync::{ConnectionState, Tcp};
+use penstock_nat::{Range, range};
+use penstock_nfnetlink::{NewFlow, Wanted, settable_status};
+use penstock_wire::protocol;
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// Flags of one side of TCP (`IP_CT_TCP_FLAG_*`).
+mod side {
+    pub(super) const WINDOW_SCALE: u8 = 1;
+    pub(super) const SACK_PERM: u8 = 2;
+    pub(super) const CLOSE_INIT: u8 = 4;
+    pub(super) const BE_LIBERAL: u8 = 8;
+}
+
+/// `TCP_CONNTRACK_TIME_WAIT`
+const TIME_WAIT: u8 = 7;
+
+/// Whether connections like this one are told.
+pub(super) fn passes(filter: &Filter, flow: &Flow) -> bool {
+    let state = match flow.protocol {
+        ProtocolInfo::Tcp { state, .. } => Some(state),
+        ProtocolInfo::None | ProtocolInfo::Sctp { .. } | ProtocolInfo::Dccp { .. } => None,
+    };
+    // Only the real ends count.
+    filter.passes(flow.original.protocol, [flow.original.source(), flow.reply.source()], state)
+}
+
+/// Whether messages can say which connection it is: they have one zone, and ports of some protocols.
+pub(super) fn is_nameable(flow: &Flow) -> bool {
+    let state = ConnectionState { original: flow.original, ..ConnectionState::default() };
+    flow.original.zone == flow.reply.zone && state.is_nameable()
+}
+
+/// A connection as messages have it.
+pub(super) fn state_of(flow: &Flow, window_tracking: bool) -> ConnectionState {
+    let Flow { original, reply, .. } = flow;
+    let decided = |bit: u32| flow.status & bit != 0;
+    let (source, destination) = (decided(status::SRC_NAT_DONE), decided(status::DST_NAT_DONE));
+    let ports = matches!(
+        original.protocol,
+        protocol::TCP | protocol::UDP | protocol::SCTP | protocol::DCCP
+    );
+    // The identifier of ICMP is on the side of the source in both directions.
+    let reply_source_id = match original.protocol {
+        protocol::ICMP | protocol::ICMPV6 => Some(reply.src_id),
+        _ => ports.then_some(reply.dst_id),
+    };
+    let mut out = ConnectionState {
+        original: *original,
+        status: Some(flow.status & !status::DYING),
+        timeout: Some(u32::try_from(flow.left / SECOND).unwrap_or(u32::MAX)),
+        mark: Some(flow.mark),
+        master: flow.master.filter(|_| decided(status::EXPECTED)),
+        source_address: Some(reply.dst).filter(|a| source && *a != original.src),
+        destination_address: Some(reply.src).filter(|a| destination && *a != original.dst),
+        source_port: reply_source_id.filter(|p| source && *p != original.src_id),
+        destination_port: Some(reply.src_id)
+            .filter(|p| ports && destination && *p != original.dst_id),
+        shifts: flow.shifts.filter(|_| decided(status::SEQ_ADJUST)),
+        helper: flow.helper.clone(),
+        ..ConnectionState::default()
+    };
+    match flow.protocol {
+        ProtocolInfo::None => {}
+        ProtocolInfo::Tcp { state, scales, .. } => {
+            out.tcp = Some(Tcp { state, scales: window_tracking.then_some(scales) });
+        }
+        ProtocolInfo::Sctp { state, tags } => out.sctp = Some((state, tags)),
+        ProtocolInfo::Dccp { state, role, .. } => out.dccp = Some((state, role)),
+    }
+    if let Some(labels) = flow.labels.filter(|labels| labels.iter().any(|word| *word != 0)) {
+        out.labels = labels.into();
+    }
+    out
+}
+
+/// A connection of the peer as one to enter, with so many seconds left: without checks of TCP
+/// windows, which nobody has followed here, unless `window_tracking`. `None` if it has no answers
+/// (ICMP), or its helper is not there.
+pub(super) fn new_flow(
+    state: &ConnectionState,
+    seconds: u64,
+    window_tracking: bool,
+    helpers: &Helpers,
+) -> Option<NewFlow> {
+    let original = state.original;
+    let reply = original.invert()?;
+    let zones = [original.zone; 2];
+    let wanted = |tuple: Tuple| Wanted { tuple, zones };
+    let range = |address: Option<[u8; 16]>, port: Option<u16>| {
+        let to = address.map_or(Range::default(), Range::address);
+        port.map_or(to, |port| Range {
+            flags: to.flags | range::PROTO_SPECIFIED,
+            min_id: port,
+            max_id: port,
+            ..to
+        })
+    };
+    let source = (state.source_address, state.source_port);
+    let destination = (state.destination_address, state.destination_port);
+    let given = |(address, port): (Option<[u8; 16]>, Option<u16>)| {
+        (address.is_some() || port.is_some()).then(|| range(address, port))
+    };
+    let both = [given(destination), given(source)];
+    let helper = match &state.helper {
+        Some(name) => Some(helpers.number(name, original.l3, original.protocol)?),
+        None => None,
+    };
+    let word = |n: usize| (0, state.labels.get(n).copied().unwrap_or_default());
+    let of_helper = if helper.is_some() { status::HELPER } else { 0 };
+    let change = FlowChange {
+        timeout: Some(seconds.saturating_mul(SECOND)),
+        status: settable_status(state.status.unwrap_or_default()) | of_helper,
+        mark: state.mark.map(|mark| (0, mark)),
+        labels: (!state.labels.is_empty()).then(|| std::array::from_fn(word)),
+        helper,
+        helper_data: None,
+        shifts: state.shifts.map_or([None; 2], |shifts| shifts.map(Some)),
+        protocol: protocol_of(state, window_tracking),
+    };
+    let translation = both.iter().any(Option::is_some).then_some(both);
+    Some(NewFlow { original, reply, master: state.master.map(wanted), translation, change })
+}
+
+fn protocol_of(state: &ConnectionState, window_tracking: bool) -> Option<ProtocolChange> {
+    if let Some(Tcp { state, scales }) = state.tcp {
+        let windows = if window_tracking { side::WINDOW_SCALE } else { side::BE_LIBERAL };
+        let ends = if state >= TIME_WAIT { side::CLOSE_INIT } else { 0 };
+        let flags = side::SACK_PERM | windows | ends;
+        return Some(ProtocolChange::Tcp {
+            state: Some(state),
+            flags: [Some((flags, flags)); 2],
+            scales,
+        });
+    }
+    state.sctp.map(|(state, tags)| ProtocolChange::Sctp { state, tags })
+}

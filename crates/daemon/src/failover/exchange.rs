@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The thread that speaks with the peer: events of the workers become messages, messages of the peer
+//! become its cache, and requests are done in between.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use penstock_conntrack::Flow;
+use penstock_ctsync::config::{Config, Mode as Kind};
+use penstock_ctsync::{
+    Cached, Change, ConnectionState, ExternalCache, Kind as About, Malformed, Message, Mode,
+    Received, split, write_connection,
+};
+use penstock_nfnetlink::Connections as _;
+use penstock_print::show::peer::{PeerMalformed, PeerStatus};
+
+use super::bulk::{Bulk, Place};
+use super::convert::{is_nameable, passes, state_of};
+use super::links::{LONGEST, Links};
+use super::take_over::{Direct, TakenOver, follow, purge, take_over};
+use super::told::TellingEnd;
+use super::{Request, Transition};
+use crate::connections::Tables;
+use crate::log;
+use crate::requests::inbox::Inbox;
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+/// How often devices of links are looked at, and connections are told again in ALARM mode.
+const LOOK: u64 = SECOND / 10;
+/// How long the thread stays awake without anything to do, in milliseconds: workers need not wake
+/// it then.
+const AWAKE: i32 = 1;
+/// Events that are taken before anything else is done.
+const EVENTS: usize = 4096;
+/// Datagrams of a link that are taken before anything else is done.
+const DATAGRAMS: usize = 256;
+/// How long no event is missed before all connections are told again, and how long that is not done
+/// again (`NetlinkOverrunResync`).
+const OVERRUN: [u64; 2] = [SECOND, 30 * SECOND];
+
+/// What the thread has.
+pub(super) struct Exchange {
+    config: Config,
+    links: Links,
+    tables: Arc<Tables>,
+    told: TellingEnd,
+    asked: Arc<Inbox<Request>>,
+    mode: Mode,
+    cache: ExternalCache,
+    /// What is to be entered at once.
+    direct: Direct,
+    bulk: Option<Bulk>,
+    /// Where connections are told again, in ALARM mode.
+    refreshed: Place,
+    received: u64,
+    malformed: [u64; Malformed::ALL.len()],
+    expectations_ignored: u64,
+    in_sync: Option<u64>,
+    heard: Option<u64>,
+    taken_over: TakenOver,
+    purge_at: Option<u64>,
+    looked: u64,
+    /// How many events were missed at the last look, and when that was more than before.
+    missed: (u64, Option<u64>),
+    last_bulk: u64,
+    datagram: Vec<u8>,
+    buffer: Box<[u8]>,
+}
+
+impl Exchange {
+    pub(super) fn new(
+        config: Config,
+        links: Links,
+        tables: Arc<Tables>,
+        told: TellingEnd,
+        asked: Arc<Inbox<Request>>,
+        now: u64,
+    ) -> Self {
+        let mut mode = Mode::new(&config.mode, (now / SECOND) as u32, now);
+        if config.startup_resync {
+            mode.request_resync();
+        }
+        Exchange {
+            cache: ExternalCache::new(config.limit),
+            config,
+            links,
+            tables,
+            told,
+            asked,
+            mode,
+            direct: Direct::new(),
+            bulk: None,
+            refreshed: Place::default(),
+            received: 0,
+            malformed: [0; Malformed::ALL.len()],
+            expectations_ignored: 0,
+            in_sync: None,
+            heard: None,
+            taken_over: TakenOver::default(),
+            purge_at: None,
+            looked: 0,
+            missed: (0, None),
+            last_bulk: 0,
+            datagram: Vec::new(),
+            buffer: vec![0; LONGEST].into(),
+        }
+    }
+
+    /// Works until it is told to stop.
+    pub(super) fn run(mut self) {
+        loop {
+            let now = crate::now();
+            while let Some(request) = self.asked.take() {
+                match request {
+                    Request::Transition(transition, to) => {
+                        // Whoever does not wait any more needs no answer.
+                        let _ = to.send(self.transition(transition));
+                    }
+                    Request::Status(to) => drop(to.send(self.status())),
+                    Request::Stop => return,
+                }
+            }
+            let mut busy = self.take_events();
+            busy |= self.receive(now);
+            busy |= self.tell_part(now);
+            self.do_what_is_due(now);
+            self.send(now);
+            if !busy {
+                self.wait();
+            }
+        }
+    }
+
+    /// Waits for something to do: for a moment awake, then until it is woken.
+    fn wait(&mut self) {
+        if self.poll(AWAKE) {
+            return;
+        }
+        self.told.waker.fall_asleep();
+        if !self.take_events() {
+            let now = crate::now();
+            let next = self.looked + LOOK;
+            let due = self.mode.due().map_or(next, |due| due.min(next));
+            let left = due.saturating_sub(now).div_ceil(1_000_000);
+            self.poll(i32::try_from(left).unwrap_or(i32::MAX));
+        }
+        self.told.waker.wake_up();
+    }
+
+    /// Waits for descriptors, for so many milliseconds; whether one is ready.
+    fn poll(&self, milliseconds: i32) -> bool {
+        let own = [self.asked.event.as_fd(), self.told.waker.event.as_fd()];
+        let mut all: Vec<_> = own
+            .into_iter()
+            .chain(self.links.descriptors())
+            .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
+            .collect();
+        // SAFETY: the descriptors are open, and the array lives through the call, which knows its
+        // length.
+        unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) > 0 }
+    }
+
+    /// Takes events of the workers; whether there were any.
+    fn take_events(&mut self) -> bool {
+        let mut taken = 0;
+        while taken < EVENTS
+            && let Ok((change, flow)) = self.told.from.try_recv()
+        {
+            self.enqueue(change, &flow);
+            taken += 1;
+        }
+        taken > 0
+    }
+
+    fn enqueue(&mut self, change: Change, flow: &Flow) {
+        let state = state_of(flow, self.config.window_tracking);
+        self.mode.enqueue(write_connection(change, &state));
+    }
+
+    /// Tells connections of the table, as far as they are to be told.
+    fn enqueue_all(&mut self, flows: &[Flow], change: Change) {
+        for flow in flows {
+            if passes(&self.told.filter, flow) && is_nameable(flow) {
+                self.enqueue(change, flow);
+            }
+        }
+    }
+
+    fn send(&mut self, now: u64) {
+        let mut datagram = std::mem::take(&mut self.datagram);
+        while self.mode.send(now, &mut datagram, self.links.room()) {
+            self.links.send(&datagram);
+        }
+        self.datagram = datagram;
+    }
+
+    /// Takes datagrams; whether there were any.
+    fn receive(&mut self, now: u64) -> bool {
+        let mut any = false;
+        let mut buffer = std::mem::take(&mut self.buffer);
+        for link in 0..self.links.descriptors().count() {
+            for _ in 0..DATAGRAMS {
+                let Some(len) = self.links.receive(link, &mut buffer) else { break };
+                any = true;
+                for message in split(buffer.get(..len).unwrap_or_default()) {
+                    match message.and_then(|message| self.take(&message, link, now)) {
+                        Ok(()) => {}
+                        Err(malformed) => {
+                            let place = Malformed::ALL.iter().position(|m| *m == malformed);
+                            let count = place.and_then(|place| self.malformed.get_mut(place));
+                            count.into_iter().for_each(|count| *count += 1);
+                        }
+                    }
+                }
+            }
+        }
+        self.buffer = buffer;
+        if !self.direct.is_empty() {
+            let direct = std::mem::take(&mut self.direct);
+            self.taken_over.add(follow(&self.tables, direct, self.config.window_tracking));
+        }
+        any
+    }
+
+    /// Takes a message.
+    fn take(&mut self, message: &Message<'_>, link: usize, now: u64) -> Result<(), Malformed> {
+        self.received += 1;
+        self.heard = Some(now);
+        let lost = self.mode.tracked().lost;
+        let received = self.mode.receive(message);
+        if matches!(received, Received::Data | Received::Control | Received::Resync) {
+            self.links.use_link(link);
+            if self.mode.tracked().lost == lost {
+                self.in_sync = Some(now);
+            }
+        }
+        match received {
+            Received::Control | Received::Late => Ok(()),
+            Received::Malformed => Err(Malformed::Header),
+            Received::Resync => {
+                self.tell_all(now);
+                Ok(())
+            }
+            Received::Data => match message.kind {
+                About::Connection(change) => {
+                    let state = ConnectionState::read(message.body)?;
+                    self.cache_or_follow(change, state, now);
+                    Ok(())
+                }
+                About::Expectation(_) => {
+                    self.expectations_ignored += 1;
+                    Ok(())
+                }
+                About::Control | About::Unknown(_) => Err(Malformed::Type),
+            },
+        }
+    }
+
+    fn cache_or_follow(&mut self, change: Change, state: ConnectionState, now: u64) {
+        if !self.config.direct {
+            return self.cache.take(change, state, now);
+        }
+        let seconds = match self.config.commit_timeout {
+            Some(seconds) => seconds.into(),
+            None => Cached { state: state.clone(), updated: now }.left(now),
+        };
+        self.direct.insert(state.original, (change, (state, seconds)));
+    }
+
+    /// All connections are told from now on.
+    fn tell_all(&mut self, now: u64) {
+        self.bulk = Some(Bulk::new());
+        self.last_bulk = now;
+    }
+
+    /// Tells the next part of all connections; whether there is one.
+    fn tell_part(&mut self, now: u64) -> bool {
+        let Some(mut bulk) = self.bulk.take() else { return false };
+        let limit = match self.config.mode {
+            Kind::FtFw { resend_queue, .. } => resend_queue,
+            Kind::Alarm { .. } | Kind::NoTrack => usize::MAX,
+        };
+        if !bulk.may_send(now, self.mode.unacknowledged().unwrap_or(0), limit) {
+            self.bulk = Some(bulk);
+            return false;
+        }
+        match bulk.next.part(&self.tables, usize::MAX) {
+            Ok((flows, next)) => {
+                self.enqueue_all(&flows, Change::New);
+                self.bulk = next.map(|next| Bulk { next, waits_since: None });
+            }
+            Err(_) => log("a worker does not answer: not all connections are told to the peer"),
+        }
+        true
+    }
+
+    fn do_what_is_due(&mut self, now: u64) {
+        self.mode.tick(now);
+        if now.saturating_sub(self.looked) < LOOK {
+            return;
+        }
+        self.looked = now;
+        self.links.look();
+        if let Kind::Alarm { cache_timeout, .. } = self.config.mode {
+            self.refresh(now);
+            self.cache.expire(now, u64::from(cache_timeout) * SECOND);
+        }
+        let missed = self.told.counts.missed.load(Ordering::Relaxed);
+        if missed != self.missed.0 {
+            self.missed = (missed, Some(now));
+        }
+        if let Some(since) = self.missed.1
+            && now.saturating_sub(since) >= OVERRUN[0]
+            && now.saturating_sub(self.last_bulk) >= OVERRUN[1]
+        {
+            log(format_args!(
+                "{missed} events of connections found no place: all are told to the peer again"
+            ));
+            self.missed.1 = None;
+            self.tell_all(now);
+        }
+        if self.purge_at.is_some_and(|at| now >= at) {
+            self.purge_at = None;
+            let ended = purge(&self.tables, &self.told.filter);
+            log(format_args!("{ended} connections are ended: the peer has them"));
+        }
+    }
+
+    /// Tells some connections again (ALARM).
+    fn refresh(&mut self, now: u64) {
+        let counts = self.tables.all(|table| table.count().map_or(0, |(count, _)| count));
+        let Ok(counts) = counts else { return };
+        let count: usize = counts.iter().map(|count| *count as usize).sum();
+        let mut left = self.mode.refresh(now, count);
+        let mut places = 0;
+        // A part ends where the table of a worker does.
+        while left > 0 && places <= self.tables.workers() {
+            let Ok((flows, next)) = self.refreshed.part(&self.tables, left) else { return };
+            self.enqueue_all(&flows, Change::Update);
+            left = left.saturating_sub(flows.len());
+            places += usize::from(flows.is_empty());
+            self.refreshed = next.unwrap_or_default();
+        }
+    }
+
+    /// What is left of the life of a connection of the peer.
+    fn left(&self, cached: &Cached, now: u64) -> u64 {
+        self.config.commit_timeout.map_or_else(|| cached.left(now), u64::from)
+    }
+
+    fn transition(&mut self, transition: Transition) -> Result<String, String> {
+        let now = crate::now();
+        match transition {
+            Transition::Primary => {
+                self.purge_at = None;
+                let all: Vec<_> = self
+                    .cache
+                    .iter()
+                    .map(|cached| (cached.state.clone(), self.left(cached, now)))
+                    .collect();
+                self.cache.flush();
+                let done = take_over(&self.tables, all, self.config.window_tracking);
+                self.taken_over.add(done);
+                self.tell_all(now);
+                let TakenOver { entered, failed } = done;
+                let sentence = match failed {
+                    0 => format!("{entered} connections of the peer are taken over"),
+                    _ => format!(
+                        "{entered} connections of the peer are taken over, {failed} could not be"
+                    ),
+                };
+                log(&sentence);
+                Ok(sentence)
+            }
+            Transition::Backup | Transition::Fault => {
+                let seconds = u64::from(self.config.purge_timeout);
+                self.purge_at.get_or_insert(now + seconds * SECOND);
+                let mut sentence = format!("own connections end in {seconds} s");
+                if transition == Transition::Backup && self.mode.request_resync() {
+                    sentence.push_str("; the peer is asked for its connections");
+                }
+                log(&sentence);
+                Ok(sentence)
+            }
+        }
+    }
+
+    fn status(&self) -> PeerStatus {
+        let now = crate::now();
+        let ago = |at: u64| now.saturating_sub(at) as f64 / SECOND as f64;
+        let tracked = self.mode.tracked();
+        let malformed = Malformed::ALL.iter().zip(self.malformed).filter(|(_, count)| *count > 0);
+        PeerStatus {
+            mode: self.config.mode.name(),
+            links: self.links.status(),
+            in_sync_ago: self.in_sync.map(ago),
+            heard_ago: self.heard.map(ago),
+            sent: self.mode.sent(),
+            received: self.received,
+            lost: tracked.lost,
+            late: tracked.late,
+            malformed: malformed
+                .map(|(why, messages)| PeerMalformed { reason: why.name(), messages })
+                .collect(),
+            waiting: self.mode.waiting() as u64,
+            unacknowledged: self.mode.unacknowledged().map(|count| count as u64),
+            given_up: self.mode.given_up(),
+            missed_events: self.told.counts.missed.load(Ordering::Relaxed),
+            not_told: self.told.counts.not_told.load(Ordering::Relaxed),
+            expectations_ignored: self.expectations_ignored,
+            cached: self.cache.len() as u64,
+            cache_full: self.cache.refused(),
+            committed: self.taken_over.entered,
+            commit_failed: self.taken_over.failed,
+            bulk: self.bulk.is_some(),
+            purge_in: self.purge_at.map(|at| at.saturating_sub(now) as f64 / SECOND as f64),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Links to the peer: a socket that receives and one that sends, each (`udp.c` and `mcast.c` of
+//! conntrack-tools). Messages go by the link by which the peer sends, or by another one if that is
+//! down (`multichannel.c`).
+
+use std::ffi::CString;
+use std::io;
+use std::mem::size_of;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use penstock_ctsync::config::{Addresses, Link as Config};
+use penstock_print::show::peer::PeerLink;
+
+use crate::log;
+
+/// Bytes of the headers before the messages, by family.
+const HEADERS: [usize; 2] = [20 + 8, 40 + 8];
+/// The longest datagram.
+pub(super) const LONGEST: usize = 65_535;
+
+/// A link.
+struct Link {
+    device: String,
+    receives: UdpSocket,
+    sends: UdpSocket,
+    peer: SocketAddr,
+    /// Bytes of messages in a datagram.
+    room: usize,
+    up: bool,
+    sent: u64,
+    failed: u64,
+    received: u64,
+}
+
+/// All links; there is at least one.
+pub(crate) struct Links {
+    all: Vec<Link>,
+    active: usize,
+}
+
+/// A whole number as the value of a socket's option.
+fn set(socket: &impl AsRawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
+    set_value(socket, level, option, &value)
+}
+
+/// `T` is plain data.
+fn set_value<T: Copy>(socket: &impl AsRawFd, level: i32, option: i32, value: &T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the value lives through the call, which reads so many bytes of it.
+    let done = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), len)
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn socket(v4: bool) -> io::Result<UdpSocket> {
+    let family = if v4 { libc::AF_INET } else { libc::AF_INET6 };
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::socket(family, kind, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor without another owner.
+    Ok(UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+fn bind(socket: &UdpSocket, address: SocketAddr) -> io::Result<()> {
+    match address {
+        SocketAddr::V4(address) => {
+            let address = libc::sockaddr_in {
+                sin_family: libc::AF_INET as libc::sa_family_t,
+                sin_port: address.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
+                sin_zero: [0; 8],
+            };
+            bind_to(socket, &address)
+        }
+        SocketAddr::V6(address) => {
+            let address = libc::sockaddr_in6 {
+                sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                sin6_port: address.port().to_be(),
+                sin6_flowinfo: 0,
+                sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
+                sin6_scope_id: address.scope_id(),
+            };
+            bind_to(socket, &address)
+        }
+    }
+}
+
+/// `T` is an address of the socket's family.
+fn bind_to<T>(socket: &UdpSocket, address: &T) -> io::Result<()> {
+    let len = size_of::<T>() as libc::socklen_t;
+    // SAFETY: the address lives through the call, which reads so many bytes of it.
+    let done = unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(address).cast(), len) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Asks for something of a device.
+fn ask(socket: &UdpSocket, request: libc::Ioctl, device: &str) -> io::Result<libc::ifreq> {
+    let mut device = named(device)?;
+    // SAFETY: the structure lives through the call, and has the name of a device that ends with a
+    // zero.
+    let done = unsafe { libc::ioctl(socket.as_raw_fd(), request, &raw mut device) };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(device) }
+}
+
+/// What requests about a device of this name begin with.
+fn named(device: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: all zeroes are a valid value of it.
+    let mut name: libc::ifreq = unsafe { std::mem::zeroed() };
+    if device.len() >= name.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    name.ifr_name.iter_mut().zip(device.bytes()).for_each(|(to, from)| *to = from as _);
+    Ok(name)
+}
+
+/// An address on a device: link-local addresses of IPv6 need that.
+fn on_device(address: IpAddr, port: u16, index: u32) -> SocketAddr {
+    match address {
+        IpAddr::V4(_) => (address, port).into(),
+        IpAddr::V6(address) => {
+            let local = address.is_unicast_link_local() || address.is_multicast();
+            SocketAddrV6::new(address, port, 0, if local { index } else { 0 }).into()
+        }
+    }
+}
+
+/// `SO_NO_CHECK`: checksums are not computed.
+const SO_NO_CHECK: i32 = libc::SO_NO_CHECK;
+
+impl Link {
+    fn open(config: &Config) -> io::Result<Self> {
+        let text = CString::new(config.device.as_str())?;
+        // SAFETY: the name ends with a zero, and lives through the call.
+        let index = unsafe { libc::if_nametoindex(text.as_ptr()) };
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let (bound, peer) = match config.addresses {
+            Addresses::Unicast { own, peer } => (own, peer),
+            Addresses::Multicast { group: IpAddr::V4(group), .. } => {
+                (Ipv4Addr::UNSPECIFIED.into(), group.into())
+            }
+            Addresses::Multicast { group: IpAddr::V6(group), .. } => {
+                (Ipv6Addr::UNSPECIFIED.into(), group.into())
+            }
+        };
+        let v4 = peer.is_ipv4();
+        let (receives, sends) = (socket(v4)?, socket(v4)?);
+        set(&receives, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+        if !v4 {
+            set(&receives, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
+        }
+        if let Some(bytes) = config.receive_buffer {
+            buffer(&receives, [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF], bytes)?;
+        }
+        if let Some(bytes) = config.send_buffer {
+            buffer(&sends, [libc::SO_SNDBUFFORCE, libc::SO_SNDBUF], bytes)?;
+        }
+        if !config.checksum {
+            set(&sends, libc::SOL_SOCKET, SO_NO_CHECK, 1)?;
+        }
+        bind(&receives, on_device(bound, config.port, index))?;
+        if let Addresses::Multicast { group, device } = config.addresses {
+            join(&receives, &sends, group, device, index)?;
+        }
+        let answer = ask(&sends, libc::SIOCGIFMTU as libc::Ioctl, &config.device)?;
+        // SAFETY: this request fills the MTU.
+        let mtu = usize::try_from(unsafe { answer.ifr_ifru.ifru_mtu }).unwrap_or_default();
+        let room = mtu.clamp(576, LONGEST) - HEADERS[usize::from(!v4)];
+        let mut link = Link {
+            device: config.device.clone(),
+            receives,
+            sends,
+            peer: on_device(peer, config.port, index),
+            room,
+            up: true,
+            sent: 0,
+            failed: 0,
+            received: 0,
+        };
+        link.look();
+        Ok(link)
+    }
+
+    /// Looks whether the device is up. One that is not there is not.
+    fn look(&mut self) {
+        const RUNS: i16 = libc::IFF_UP as i16 | libc::IFF_RUNNING as i16;
+        let answer = ask(&self.sends, libc::SIOCGIFFLAGS as libc::Ioctl, &self.device);
+        // SAFETY: this request fills the flags.
+        self.up = answer.is_ok_and(|answer| unsafe { answer.ifr_ifru.ifru_flags } & RUNS == RUNS);
+    }
+}
+
+/// Sets the size of a buffer, beyond the system's limit where that is allowed.
+fn buffer(socket: &UdpSocket, [force, ask]: [i32; 2], bytes: u32) -> io::Result<()> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    set(socket, libc::SOL_SOCKET, force, bytes)
+        .or_else(|_| set(socket, libc::SOL_SOCKET, ask, bytes))
+}
+
+fn join(
+    receives: &UdpSocket,
+    sends: &UdpSocket,
+    group: IpAddr,
+    device: Option<Ipv4Addr>,
+    index: u32,
+) -> io::Result<()> {
+    match group {
+        IpAddr::V4(group) => {
+            let own = device.unwrap_or(Ipv4Addr::UNSPECIFIED);
+            let address = |a: Ipv4Addr| libc::in_addr { s_addr: u32::from_ne_bytes(a.octets()) };
+            let member = libc::ip_mreqn {
+                imr_multiaddr: address(group),
+                imr_address: address(own),
+                imr_ifindex: i32::try_from(index).unwrap_or_default(),
+            };
+            set_value(receives, libc::IPPROTO_IP, libc::IP_ADD_MEMBERSHIP, &member)?;
+            set_value(sends, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, &member)?;
+            set(sends, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, 0)
+        }
+        IpAddr::V6(group) => {
+            receives.join_multicast_v6(&group, index)?;
+            let index = i32::try_from(index).unwrap_or_default();
+            set(sends, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_IF, index)?;
+            set(sends, libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_LOOP, 0)
+        }
+    }
+}
+
+impl Links {
+    /// Opens the links.
+    ///
+    /// # Errors
+    /// A device is not there, or an address cannot be had: a sentence.
+    pub(crate) fn open(configs: &[Config]) -> Result<Self, String> {
+        let mut all = Vec::new();
+        for config in configs {
+            let link = Link::open(config);
+            all.push(link.map_err(|e| format!("sync: the link on {}: {e}", config.device))?);
+        }
+        let active = configs.iter().position(|config| config.first).unwrap_or(0);
+        Ok(Links { all, active })
+    }
+
+    /// What is waited for.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.all.iter().map(|link| link.receives.as_fd())
+    }
+
+    /// How many bytes of messages a datagram has.
+    pub(super) fn room(&self) -> usize {
+        self.all.get(self.active).map_or(548, |link| link.room)
+    }
+
+    /// Sends a datagram by the active link. What cannot be sent is counted; the peer asks for it
+    /// again, if the mode has that.
+    pub(super) fn send(&mut self, datagram: &[u8]) {
+        let Some(link) = self.all.get_mut(self.active) else { return };
+        match link.sends.send_to(datagram, link.peer) {
+            Ok(_) => link.sent += 1,
+            Err(_) => link.failed += 1,
+        }
+    }
+
+    /// Receives a datagram by a link, by its number; nothing if none is there.
+    pub(super) fn receive(&mut self, number: usize, into: &mut [u8]) -> Option<usize> {
+        let link = self.all.get_mut(number)?;
+        let (len, _) = link.receives.recv_from(into).ok()?;
+        link.received += 1;
+        Some(len)
+    }
+
+    /// The peer has sent by this link: it is used.
+    pub(super) fn use_link(&mut self, number: usize) {
+        if number < self.all.len() {
+            self.active = number;
+        }
+    }
+
+    /// Looks at all devices; if that of the active link is down, another one is used.
+    pub(super) fn look(&mut self) {
+        self.all.iter_mut().for_each(Link::look);
+        let active_is_up = self.all.get(self.active).is_some_and(|link| link.up);
+        if !active_is_up && let Some(other) = self.all.iter().position(|link| link.up) {
+            self.active = other;
+            let device = self.all.get(other).map_or("", |link| &link.device);
+            log(format_args!("messages to the peer go by {device}"));
+        }
+    }
+
+    /// How they are.
+    pub(super) fn status(&self) -> Vec<PeerLink> {
+        let status = |(number, link): (usize, &Link)| PeerLink {
+            device: link.device.clone(),
+            up: link.up,
+            active: number == self.active,
+            sent: link.sent,
+            failed: link.failed,
+            received: link.received,
+        };
+        self.all.iter().enumerate().map(status).collect()
+    }
+}
