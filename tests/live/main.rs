@@ -22,6 +22,7 @@ mod clock;
 mod connections;
 mod edges;
 mod evaluator;
+mod failover;
 mod faults;
 mod flows;
 mod flowtable;

@@ -4,8 +4,8 @@
 //! more is forgotten after a while.
 
 use crate::message::Message;
-use crate::mode::Received;
 use crate::outgoing::Queue;
+use crate::received::Received;
 use crate::sequence::Tracked;
 
 /// Both directions of the exchange.

@@ -5,8 +5,8 @@
 //! says that it has heard it: they forget what was sent before.
 
 use crate::message::{Kind, Message, flag};
-use crate::mode::Received;
 use crate::outgoing::{Encoded, Queue};
+use crate::received::Received;
 use crate::resend::Resend;
 use crate::sequence::{Follows, Tracked, is_before};
 

@@ -12,6 +12,7 @@
 //! | `attribute` | attributes of messages, both ways |
 //! | `connection`, `expectation` | what messages say of them (`build.c`, `parse.c`) |
 //! | `outgoing` | messages that wait to be sent, and their sequence numbers |
+//! | `received` | what becomes of a message |
 //! | `sequence` | which messages of the peer are missing |
 //! | `resend` | messages that the peer has not acknowledged |
 //! | `ftfw`, `alarm`, `notrack` | the modes (`sync-ftfw.c` and so on) |
@@ -30,6 +31,7 @@ mod message;
 mod mode;
 mod notrack;
 mod outgoing;
+mod received;
 mod resend;
 mod sequence;
 
@@ -37,6 +39,7 @@ pub use cache::{Cached, ExternalCache};
 pub use connection::{ConnectionState, Scales, Tcp, write_connection};
 pub use expectation::{ExpectationState, Nat, write_expectation};
 pub use message::{Change, Kind, Malformed, Message, split};
-pub use mode::{Mode, Received};
+pub use mode::Mode;
 pub use outgoing::{Encoded, Key};
+pub use received::Received;
 pub use sequence::Tracked;

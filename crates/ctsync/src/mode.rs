@@ -8,22 +8,8 @@ use crate::ftfw::FtFw;
 use crate::message::{Message, flag};
 use crate::notrack::NoTrack;
 use crate::outgoing::{Encoded, Queue};
+use crate::received::Received;
 use crate::sequence::Tracked;
-
-/// What a message is, by its header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// Something about a connection or an expectation.
-    Data,
-    /// Something about the exchange.
-    Control,
-    /// The peer asks for all that there is.
-    Resync,
-    /// It came after later ones, and does not count.
-    Late,
-    /// Flags and type do not fit, or the mode has no such message.
-    Malformed,
-}
 
 /// The exchange with a peer. Times are nanoseconds of a clock that only goes forward.
 #[derive(Debug)]

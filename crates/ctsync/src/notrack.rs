@@ -5,8 +5,8 @@
 
 use crate::ftfw::ALIVE;
 use crate::message::{Kind, Message, flag};
-use crate::mode::Received;
 use crate::outgoing::Queue;
+use crate::received::Received;
 use crate::sequence::Tracked;
 
 /// Both directions of the exchange.

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::{Pace, TableCall};
 use crate::events::{Heard, LineWatcher, Listeners, Watcher};
-use crate::failover::told::PeerWatcher;
+use crate::peer_watcher::PeerWatcher;
 use crate::requests::Request;
 use crate::requests::workers::Workers;
 

@@ -17,7 +17,7 @@ use penstock_print::show::{connections, flows};
 use penstock_program::State;
 
 use crate::control::{ConnectionTable, TableCall, kinds};
-use crate::failover::told::PeerWatcher;
+use crate::peer_watcher::PeerWatcher;
 
 /// Events that wait for one who listens.
 const WAITING: usize = 16 << 10;

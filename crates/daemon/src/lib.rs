@@ -35,7 +35,7 @@
 //! | `port_share` | what a worker has of a port |
 //! | `offload` | flows and chains that devices do themselves |
 //! | `attach` | a ruleset in the kernel, without ports |
-//! | [`probe`], `queues`, `loggers`, `packet_line`, `broadcast`, `events` | what leaves a worker for captures, programs, watchers |
+//! | [`probe`], `queues`, `loggers`, `packet_line`, `broadcast`, `events`, `peer_watcher` | what leaves a worker for captures, programs, watchers, the other firewall |
 //! | `devices` | devices are taken, opened, and given back |
 //! | `namespace_lock` | one dataplane after the other in a network namespace |
 //! | [`control`] | the control socket: addresses, messages, clients, rights |
@@ -78,6 +78,7 @@ mod namespace_lock;
 mod offload;
 mod packet_line;
 mod packet_listeners;
+mod peer_watcher;
 mod pins;
 mod port_share;
 mod preflight;

@@ -43,6 +43,10 @@ impl Services {
     ) -> Result<Self, String> {
         let workers = server.workers.clone();
         let heartbeat = beat(&workers, &guardian, config.hang_time).map_err(failed)?;
+        // Before anybody can ask for it.
+        if let Some(links) = links {
+            server.begin_failover(links).map_err(failed)?;
+        }
         let serving = Serving::begin(&server, listeners).map_err(failed)?;
         let metrics = config.metrics.zip(metrics);
         let metrics = metrics.map(|(at, socket)| ServingMetrics::begin(at, socket, server.clone()));
@@ -57,9 +61,6 @@ impl Services {
             heartbeat,
         };
         services.server.queues.set(&config.queues).map_err(failed)?;
-        if let Some(links) = links {
-            services.server.begin_failover(links).map_err(failed)?;
-        }
         Ok(services)
     }
 

@@ -71,6 +71,7 @@ targets! {
     netlink
     nf_tables
     connections
+    peer
     ip_sets
     globals
     packets

@@ -4,7 +4,6 @@
 //! of conntrack-tools).
 
 use penstock_conntrack::{Flow, FlowChange, Helpers, ProtocolChange, ProtocolInfo, Tuple, status};
-use penstock_ctsync::config::Filter;
 use penstock_ctsync::{ConnectionState, Tcp};
 use penstock_nat::{Range, range};
 use penstock_nfnetlink::{NewFlow, Wanted, settable_status};
@@ -23,22 +22,6 @@ mod side {
 
 /// `TCP_CONNTRACK_TIME_WAIT`
 const TIME_WAIT: u8 = 7;
-
-/// Whether connections like this one are told.
-pub(super) fn passes(filter: &Filter, flow: &Flow) -> bool {
-    let state = match flow.protocol {
-        ProtocolInfo::Tcp { state, .. } => Some(state),
-        ProtocolInfo::None | ProtocolInfo::Sctp { .. } | ProtocolInfo::Dccp { .. } => None,
-    };
-    // Only the real ends count.
-    filter.passes(flow.original.protocol, [flow.original.source(), flow.reply.source()], state)
-}
-
-/// Whether messages can say which connection it is: they have one zone, and ports of some protocols.
-pub(super) fn is_nameable(flow: &Flow) -> bool {
-    let state = ConnectionState { original: flow.original, ..ConnectionState::default() };
-    flow.original.zone == flow.reply.zone && state.is_nameable()
-}
 
 /// A connection as messages have it.
 pub(super) fn state_of(flow: &Flow, window_tracking: bool) -> ConnectionState {
@@ -105,8 +88,15 @@ pub(super) fn new_flow(
             ..to
         })
     };
-    let source = (state.source_address, state.source_port);
-    let destination = (state.destination_address, state.destination_port);
+    let (mut source_port, mut destination_port) = (state.source_port, state.destination_port);
+    if matches!(original.protocol, protocol::ICMP | protocol::ICMPV6) {
+        // conntrackd takes type and code of the reply for an identifier (observed from 1.4.8).
+        let type_and_code = [reply.dst_id, reply.dst_id.swap_bytes()];
+        source_port = source_port.filter(|id| !type_and_code.contains(id));
+        destination_port = None;
+    }
+    let source = (state.source_address, source_port);
+    let destination = (state.destination_address, destination_port);
     let given = |(address, port): (Option<[u8; 16]>, Option<u16>)| {
         (address.is_some() || port.is_some()).then(|| range(address, port))
     };

@@ -17,13 +17,13 @@ use penstock_nfnetlink::Connections as _;
 use penstock_print::show::peer::{PeerMalformed, PeerStatus};
 
 use super::bulk::{Bulk, Place};
-use super::convert::{is_nameable, passes, state_of};
+use super::convert::state_of;
 use super::links::{LONGEST, Links};
 use super::take_over::{Direct, TakenOver, follow, purge, take_over};
-use super::told::TellingEnd;
 use super::{Request, Transition};
 use crate::connections::Tables;
 use crate::log;
+use crate::peer_watcher::{TellingEnd, is_nameable, passes};
 use crate::requests::inbox::Inbox;
 
 /// Nanoseconds of a second.

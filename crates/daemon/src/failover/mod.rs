@@ -8,7 +8,6 @@
 //! | `exchange` | the thread: events, datagrams and requests, one after the other |
 //! | `bulk` | the table is told part by part |
 //! | `take_over` | connections of the peer are entered into the tables of the workers |
-//! | [`told`] | what workers leave for the thread |
 //! | `convert` | connections of the table as messages have them, and back |
 //! | [`links`] | sockets, and which of them is used |
 
@@ -17,7 +16,6 @@ mod convert;
 mod exchange;
 pub(crate) mod links;
 mod take_over;
-pub(crate) mod told;
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -31,7 +29,7 @@ use penstock_print::show::peer::PeerStatus;
 use crate::connections::Tables;
 use crate::failover::exchange::Exchange;
 use crate::failover::links::Links;
-use crate::failover::told::{PeerWatcher, Waker};
+use crate::peer_watcher::{PeerWatcher, Waker};
 use crate::requests::inbox::Inbox;
 use crate::seccomp::{self, Thread};
 

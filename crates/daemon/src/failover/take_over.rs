@@ -11,8 +11,9 @@ use penstock_ctsync::{Change, ConnectionState};
 use penstock_nfnetlink::{ConnectionEvent, Connections, NewFlow};
 use penstock_ruleset::Errno;
 
-use super::convert::{new_flow, passes};
+use super::convert::new_flow;
 use crate::connections::Tables;
+use crate::peer_watcher::passes;
 
 /// Connections that a worker enters between two bursts.
 const TOGETHER: usize = 256;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What workers leave for the thread that speaks with the peer. They never wait: where there is no
+//! What workers leave for the thread that speaks with the other firewall of a pair. They never wait: where there is no
 //! place an event is missed, and counted.
 
 use std::io;
@@ -8,12 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use penstock_conntrack::{Connection, EventKind, Flow, event};
-use penstock_ctsync::Change;
+use penstock_conntrack::{Connection, EventKind, Flow, ProtocolInfo, event};
 use penstock_ctsync::config::Filter;
+use penstock_ctsync::{Change, ConnectionState};
 use penstock_nfnetlink::ConnectionEvent;
 
-use super::convert;
 use crate::event::Event;
 
 /// Events that wait.
@@ -32,12 +31,12 @@ impl Waker {
 
     /// The thread is about to wait for the descriptor. It looks once more whether something came
     /// after this.
-    pub(super) fn fall_asleep(&self) {
+    pub(crate) fn fall_asleep(&self) {
         self.sleeps.store(true, Ordering::SeqCst);
     }
 
     /// The thread is awake.
-    pub(super) fn wake_up(&self) {
+    pub(crate) fn wake_up(&self) {
         self.sleeps.store(false, Ordering::SeqCst);
         self.event.clear();
     }
@@ -49,8 +48,24 @@ impl Waker {
     }
 }
 
+/// Whether connections like this one are told.
+pub(crate) fn passes(filter: &Filter, flow: &Flow) -> bool {
+    let state = match flow.protocol {
+        ProtocolInfo::Tcp { state, .. } => Some(state),
+        ProtocolInfo::None | ProtocolInfo::Sctp { .. } | ProtocolInfo::Dccp { .. } => None,
+    };
+    // Only the real ends count.
+    filter.passes(flow.original.protocol, [flow.original.source(), flow.reply.source()], state)
+}
+
+/// Whether messages can say which connection it is: they have one zone, and ports of some protocols.
+pub(crate) fn is_nameable(flow: &Flow) -> bool {
+    let state = ConnectionState { original: flow.original, ..ConnectionState::default() };
+    flow.original.zone == flow.reply.zone && state.is_nameable()
+}
+
 /// What happened to a connection.
-pub(super) type Told = (Change, Flow);
+pub(crate) type Told = (Change, Flow);
 
 /// Where workers leave what happens.
 #[derive(Clone)]
@@ -69,23 +84,23 @@ impl std::fmt::Debug for PeerWatcher {
 
 /// What is not told.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// There was no place.
-    pub(super) missed: AtomicU64,
+    pub(crate) missed: AtomicU64,
     /// Messages cannot name the connection.
-    pub(super) not_told: AtomicU64,
+    pub(crate) not_told: AtomicU64,
 }
 
 /// The end of the thread.
-pub(super) struct TellingEnd {
-    pub(super) from: Receiver<Told>,
-    pub(super) filter: Arc<Filter>,
-    pub(super) counts: Arc<Counts>,
-    pub(super) waker: Arc<Waker>,
+pub(crate) struct TellingEnd {
+    pub(crate) from: Receiver<Told>,
+    pub(crate) filter: Arc<Filter>,
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) waker: Arc<Waker>,
 }
 
 impl PeerWatcher {
-    pub(super) fn new(filter: Filter, waker: Arc<Waker>) -> (Self, TellingEnd) {
+    pub(crate) fn new(filter: Filter, waker: Arc<Waker>) -> (Self, TellingEnd) {
         let (to, from) = sync_channel(WAITING);
         let (filter, counts) = (Arc::new(filter), Arc::new(Counts::default()));
         let end = TellingEnd {
@@ -98,10 +113,10 @@ impl PeerWatcher {
     }
 
     fn leave(&self, change: Change, flow: Flow) {
-        if !convert::passes(&self.filter, &flow) {
+        if !passes(&self.filter, &flow) {
             return;
         }
-        if !convert::is_nameable(&flow) {
+        if !is_nameable(&flow) {
             self.counts.not_told.fetch_add(1, Ordering::Relaxed);
         } else if self.to.try_send((change, flow)).is_err() {
             self.counts.missed.fetch_add(1, Ordering::Relaxed);
