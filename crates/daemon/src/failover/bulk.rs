@@ -51,10 +51,10 @@ impl Bulk {
 const PATIENCE: u64 = 1_000_000_000;
 
 impl Bulk {
-    /// Whether the next part may be sent: `unacknowledged` of at most `limit` messages are on their
-    /// way. A peer that is not there is not waited for.
+    /// Whether the next part may be sent: `unacknowledged` messages are on their way, which are to be
+    /// `limit` at most. A peer that is not there is not waited for.
     pub(super) fn may_send(&mut self, now: u64, unacknowledged: usize, limit: usize) -> bool {
-        if unacknowledged * 2 <= limit {
+        if unacknowledged <= limit {
             self.waits_since = None;
             return true;
         }

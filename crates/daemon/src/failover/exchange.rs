@@ -37,6 +37,9 @@ const AWAKE: i32 = 1;
 const EVENTS: usize = 4096;
 /// Datagrams of a link that are taken before anything else is done.
 const DATAGRAMS: usize = 256;
+/// Messages that are on their way at most while all connections are told: they fit into the receive
+/// buffer of a peer with the sizes of conntrackd's examples.
+const ON_THE_WAY: usize = 4096;
 /// How long no event is missed before all connections are told again, and how long that is not done
 /// again (`NetlinkOverrunResync`).
 const OVERRUN: [u64; 2] = [SECOND, 30 * SECOND];
@@ -280,7 +283,9 @@ impl Exchange {
     fn tell_part(&mut self, now: u64) -> bool {
         let Some(mut bulk) = self.bulk.take() else { return false };
         let limit = match self.config.mode {
-            Kind::FtFw { resend_queue, .. } => resend_queue,
+            Kind::FtFw { resend_queue, window } => {
+                (resend_queue / 2).min(ON_THE_WAY.max(2 * window as usize))
+            }
             Kind::Alarm { .. } | Kind::NoTrack => usize::MAX,
         };
         if !bulk.may_send(now, self.mode.unacknowledged().unwrap_or(0), limit) {
