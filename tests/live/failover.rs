@@ -99,11 +99,18 @@ fn rules(prefix: char) -> String {
 	}}
 	chain post {{
 		type nat hook postrouting priority srcnat; policy accept;
-		oifname \"{prefix}1\" tcp dport 80 snat to 198.18.1.1:20000-29999
+		oifname \"{prefix}1\" tcp dport {{ 21, 80 }} snat to 198.18.1.1:20000-29999
 		oifname \"{prefix}1\" icmp type echo-request snat to 198.18.1.1
 	}}
 }}
 table inet filter {{
+	ct helper ftp {{
+		type \"ftp\" protocol tcp
+	}}
+	chain help {{
+		type filter hook prerouting priority filter; policy accept;
+		tcp dport 21 ct helper set \"ftp\"
+	}}
 	chain forward {{
 		type filter hook forward priority filter; policy accept;
 		ct mark set 7
@@ -132,6 +139,31 @@ for family, address in [(socket.AF_INET, "198.18.1.2"), (socket.AF_INET6, "2001:
 listen = socket.create_server(("198.18.1.2", 80))
 while True:
     threading.Thread(target=stream, args=(listen.accept()[0],)).start()
+"#;
+
+/// Greets, and connects to no port that it hears of.
+const FTP_SERVER: &str = r#"
+import socket
+listen = socket.create_server(("198.18.1.2", 21))
+keep = []
+while True:
+    control, _ = listen.accept()
+    control.sendall(b"220 hello\r\n")
+    keep.append(control)
+"#;
+
+/// Says where it listens.
+const FTP_CLIENT: &str = r#"
+import socket, time
+control = socket.create_connection(("198.18.1.2", 21), 5)
+control.recv(99)
+# The helper begins to read at the end of a line that it has seen.
+control.sendall(b"USER x\r\n")
+time.sleep(0.3)
+control.sendall(b"PORT 198,18,0,2,4,5\r\n")
+time.sleep(0.3)
+print("done", flush=True)
+time.sleep(1000)
 "#;
 
 /// One connection of each kind, which stay until the end.
@@ -308,6 +340,19 @@ impl Pair {
         self.net.ok(&self.net.a, "ping -c 1 -W 2 198.18.1.2");
     }
 
+    /// Expectations of a firewall, sorted, without their times.
+    fn expectations(&self, of_r: bool) -> Vec<String> {
+        let (namespace, exec) = match of_r {
+            true => (&self.net.r, "$PENSTOCK exec -- "),
+            false => (&self.p, ""),
+        };
+        let said = self.net.ok(namespace, &format!("{exec}conntrack -L expect"));
+        let timeless = |line: &str| line.split_once(' ').unwrap().1.to_owned();
+        let mut all: Vec<_> = said.lines().map(timeless).collect();
+        all.sort();
+        all
+    }
+
     /// The addresses of A and B move from the wires to one firewall to those of the other.
     fn move_addresses(&self, to_r: bool) {
         let Pair { net, p, .. } = self;
@@ -427,6 +472,38 @@ fn what_the_wire_loses_is_sent_again() {
             assert!(!status.contains(" 0 lost"), "{status}");
         }
         same_on_both(&pair, false);
+    }
+}
+
+#[test]
+fn expectations_are_taken_over_with_their_masters() {
+    let mode = "FTFW {\n}\nOptions {\nExpectationSync On\n}";
+    for of_r in [false, true] {
+        let Some(mut pair) = Pair::new(Peer::Conntrackd, mode, Link::Unicast4, 1) else { return };
+        if of_r {
+            pair.move_addresses(false);
+        }
+        for (name, text) in [("ftp-server.py", FTP_SERVER), ("ftp-client.py", FTP_CLIENT)] {
+            std::fs::write(pair.path(name), text).unwrap();
+        }
+        let server = format!("python3 {}", pair.path("ftp-server.py").display());
+        pair.net.spawn_in('b', &server);
+        pair.net.until("it listens", |net| net.run(&net.b, "ss -lnt | grep -q :21").0);
+        let file = pair.path("ftp.log");
+        let line = format!("python3 {}", pair.path("ftp-client.py").display());
+        let client = pair.net.spawn_in_file(&pair.net.a, &line, &file);
+        pair.programs.push(client);
+        pair.net.until("something is expected", |_| {
+            std::fs::read_to_string(&file).unwrap_or_default().contains("done")
+        });
+        let (expected, connections) = (pair.expectations(!of_r), pair.connections(!of_r));
+        assert_eq!(expected.len(), 1, "{expected:#?}");
+        assert!(connections.iter().any(|line| line.contains("helper=ftp")), "{connections:#?}");
+        pair.net.until("all is told", |_| pair.cached(of_r) >= connections.len());
+        std::thread::sleep(Duration::from_millis(500));
+        pair.becomes_primary(of_r);
+        assert_eq!(pair.connections(of_r), connections);
+        assert_eq!(pair.expectations(of_r), expected, "{of_r}");
     }
 }
 

@@ -35,7 +35,7 @@ mod received;
 mod resend;
 mod sequence;
 
-pub use cache::{Cached, ExternalCache};
+pub use cache::{Cached, ExpectationCache, ExternalCache};
 pub use connection::{ConnectionState, Scales, Tcp, write_connection};
 pub use expectation::{ExpectationState, Nat, write_expectation};
 pub use message::{Change, Kind, Malformed, Message, split};

@@ -2,7 +2,7 @@
 
 //! conntrackd.conf(5), as people have it.
 
-use penstock_ctsync::config::{Addresses, Config, Mode};
+use penstock_ctsync::config::{Addresses, Config, Expectations, Mode};
 
 const SYNC: &str = "Sync {
 	Mode FTFW {
@@ -19,7 +19,13 @@ const SYNC: &str = "Sync {
 		RcvSocketBuffer 1249280
 		Checksum off
 	}
-	Options { TCPWindowTracking On }
+	Options {
+		TCPWindowTracking On
+		ExpectationSync {
+			ftp
+			sip
+		}
+	}
 }
 ";
 const GENERAL: &str = "General {
@@ -57,6 +63,7 @@ fn a_file_of_conntrackd_is_read() {
     assert_eq!((link.send_buffer, link.checksum), (Some(1_249_280), false));
     assert!(config.window_tracking && !config.direct && !config.startup_resync);
     assert_eq!((config.purge_timeout, config.commit_timeout, config.limit), (5, None, 131_072));
+    assert_eq!(config.expectations, Expectations::Of(vec!["ftp".into(), "sip".into()]));
     assert_eq!(
         config.warnings,
         ["without meaning here: Nice, HashSize, LogFile, LockFile, UNIX, NetlinkBufferSize"]
@@ -99,10 +106,6 @@ fn what_is_not_there_is_refused_with_its_line() {
             "line 1: a number of messages is expected, and not `x`",
         ),
         ("Sync { Mode FTFW {", "line 1: `}` is missing at the end"),
-        (
-            "Sync { Options { ExpectationSync On } }",
-            "line 1: ExpectationSync is not there: expectations are not told, and not taken over",
-        ),
         ("Sync { UDP { Port 3 } }", "line 1: the link has no address"),
         (
             "Sync { Multicast { IPv4_address 198.18.0.1 } }",

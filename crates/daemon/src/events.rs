@@ -300,5 +300,8 @@ impl Observer for Tellers {
         for watcher in &*self.0.sockets {
             watcher.tell(group, event, 0);
         }
+        if let Some(peer) = &self.0.peer {
+            peer.tell_expected(ends, expectation, left, &master);
+        }
     }
 }

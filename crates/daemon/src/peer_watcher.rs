@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use penstock_conntrack::{Connection, EventKind, Flow, ProtocolInfo, event};
-use penstock_ctsync::config::Filter;
+use penstock_conntrack::tuple::IPV4;
+use penstock_conntrack::{Connection, EventKind, Expectation, Flow, ProtocolInfo, event};
+use penstock_ctsync::config::{Expectations, Filter};
 use penstock_ctsync::{Change, ConnectionState};
-use penstock_nfnetlink::ConnectionEvent;
+use penstock_nfnetlink::{ConnectionEvent, Expected};
 
 use crate::event::Event;
 
@@ -64,14 +65,30 @@ pub(crate) fn is_nameable(flow: &Flow) -> bool {
     flow.original.zone == flow.reply.zone && state.is_nameable()
 }
 
-/// What happened to a connection.
-pub(crate) type Told = (Change, Flow);
+/// Whether messages can say which expectation it is, and how it is translated.
+pub(crate) fn is_expectation_nameable(expected: &Expected) -> bool {
+    let translated = expected.expectation.follow.is_some();
+    expected.master.zone == 0 && (!translated || expected.master.l3 == IPV4)
+}
+
+/// What happened.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "connections are many, and cost no memory of their own"
+)]
+pub(crate) enum Told {
+    /// To a connection.
+    Connection(Change, Flow),
+    /// To an expectation.
+    Expectation(Change, Expected),
+}
 
 /// Where workers leave what happens.
 #[derive(Clone)]
 pub(crate) struct PeerWatcher {
     to: SyncSender<Told>,
     filter: Arc<Filter>,
+    expectations: Arc<Expectations>,
     counts: Arc<Counts>,
     waker: Arc<Waker>,
 }
@@ -95,30 +112,50 @@ pub(crate) struct Counts {
 pub(crate) struct TellingEnd {
     pub(crate) from: Receiver<Told>,
     pub(crate) filter: Arc<Filter>,
+    pub(crate) expectations: Arc<Expectations>,
     pub(crate) counts: Arc<Counts>,
     pub(crate) waker: Arc<Waker>,
 }
 
 impl PeerWatcher {
-    pub(crate) fn new(filter: Filter, waker: Arc<Waker>) -> (Self, TellingEnd) {
+    pub(crate) fn new(
+        filter: Filter,
+        expectations: Expectations,
+        waker: Arc<Waker>,
+    ) -> (Self, TellingEnd) {
         let (to, from) = sync_channel(WAITING);
         let (filter, counts) = (Arc::new(filter), Arc::new(Counts::default()));
+        let expectations = Arc::new(expectations);
         let end = TellingEnd {
             from,
             filter: filter.clone(),
+            expectations: expectations.clone(),
             counts: counts.clone(),
             waker: waker.clone(),
         };
-        (PeerWatcher { to, filter, counts, waker }, end)
+        (PeerWatcher { to, filter, expectations, counts, waker }, end)
     }
 
     fn leave(&self, change: Change, flow: Flow) {
         if !passes(&self.filter, &flow) {
             return;
         }
-        if !is_nameable(&flow) {
+        let nameable = is_nameable(&flow);
+        self.put(nameable, Told::Connection(change, flow));
+    }
+
+    fn leave_expected(&self, ends: bool, expected: Expected) {
+        if self.expectations.has(expected.helper.as_deref()) {
+            let change = if ends { Change::Delete } else { Change::New };
+            let nameable = is_expectation_nameable(&expected);
+            self.put(nameable, Told::Expectation(change, expected));
+        }
+    }
+
+    fn put(&self, nameable: bool, told: Told) {
+        if !nameable {
             self.counts.not_told.fetch_add(1, Ordering::Relaxed);
-        } else if self.to.try_send((change, flow)).is_err() {
+        } else if self.to.try_send(told).is_err() {
             self.counts.missed.fetch_add(1, Ordering::Relaxed);
         }
         self.waker.wake();
@@ -134,17 +171,36 @@ impl PeerWatcher {
         self.leave(change, connection.flow());
     }
 
+    /// Tells that a connection is expected, or no longer.
+    pub(crate) fn tell_expected(
+        &self,
+        ends: bool,
+        expectation: &Expectation,
+        left: u64,
+        master: &Connection<'_>,
+    ) {
+        if *self.expectations == Expectations::None {
+            return;
+        }
+        let event = ConnectionEvent::of_expected(expectation, left, master, ends);
+        self.tell_caused(&event);
+    }
+
     /// Tells of what a program has caused.
     pub(crate) fn tell_caused(&self, told: &ConnectionEvent) {
-        if let ConnectionEvent::Connection { flow, what } = told {
-            let change = if what & event::DESTROY != 0 {
-                Change::Delete
-            } else if what & (event::NEW | event::RELATED) != 0 {
-                Change::New
-            } else {
-                Change::Update
-            };
-            self.leave(change, flow.clone());
-        }
+        let (flow, what) = match told {
+            ConnectionEvent::Connection { flow, what } => (flow, what),
+            ConnectionEvent::Expectation { expected, ends } => {
+                return self.leave_expected(*ends, expected.clone());
+            }
+        };
+        let change = if what & event::DESTROY != 0 {
+            Change::Delete
+        } else if what & (event::NEW | event::RELATED) != 0 {
+            Change::New
+        } else {
+            Change::Update
+        };
+        self.leave(change, flow.clone());
     }
 }

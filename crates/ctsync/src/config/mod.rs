@@ -91,6 +91,29 @@ pub struct Link {
     pub checksum: bool,
 }
 
+/// Which expectations are told and taken over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Expectations {
+    /// None.
+    #[default]
+    None,
+    /// All.
+    All,
+    /// Those of connections with one of these helpers.
+    Of(Vec<String>),
+}
+
+impl Expectations {
+    /// Whether expectations of connections with a helper are among them.
+    pub fn has(&self, helper: Option<&str>) -> bool {
+        match self {
+            Expectations::None => false,
+            Expectations::All => true,
+            Expectations::Of(names) => names.iter().any(|name| Some(name.as_str()) == helper),
+        }
+    }
+}
+
 /// What a file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -101,6 +124,8 @@ pub struct Config {
     /// Window scales are told, and windows of connections that are taken over are checked
     /// (`TCPWindowTracking`).
     pub window_tracking: bool,
+    /// Which expectations are told and taken over (`ExpectationSync`).
+    pub expectations: Expectations,
     /// What the peer tells is entered into the table at once (`DisableExternalCache`).
     pub direct: bool,
     /// The peer is asked for all that it has at the start (`StartupResync`).

@@ -4,7 +4,7 @@
 
 use super::links::{self, Transport};
 use super::words::Words;
-use super::{Config, Filter, Mode};
+use super::{Config, Expectations, Filter, Mode};
 
 /// Connections of the peer that are kept at most, if the file says nothing: as many as a table has
 /// at most by default, and some more.
@@ -43,6 +43,7 @@ struct Reading {
     links: Vec<super::Link>,
     transport: Option<Transport>,
     window_tracking: bool,
+    expectations: Expectations,
     direct: bool,
     startup_resync: bool,
     commit_timeout: Option<u32>,
@@ -78,11 +79,17 @@ impl Reading {
     fn option(&mut self, words: &mut Words<'_>, clause: &str) -> Result<(), String> {
         match clause {
             "TCPWindowTracking" => self.window_tracking = words.switch()?,
-            "ExpectationSync" if words.peek() == Some("{") => return Err(expectations(words)),
+            "ExpectationSync" if words.peek() == Some("{") => {
+                let mut names = Vec::new();
+                words.section(|_, name| {
+                    names.push(name.to_owned());
+                    Ok(())
+                })?;
+                self.expectations = Expectations::Of(names);
+            }
             "ExpectationSync" => {
-                if words.switch()? {
-                    return Err(expectations(words));
-                }
+                let all = words.switch()?;
+                self.expectations = if all { Expectations::All } else { Expectations::None };
             }
             _ => return Err(words.error(format_args!("Options has no clause `{clause}`"))),
         }
@@ -170,10 +177,6 @@ impl Reading {
     }
 }
 
-fn expectations(words: &Words<'_>) -> String {
-    words.error("ExpectationSync is not there: expectations are not told, and not taken over")
-}
-
 /// Reads the text of a file.
 pub(super) fn read(text: &str) -> Result<Config, String> {
     let (mut words, mut reading) = (Words::of(text), Reading::default());
@@ -206,6 +209,7 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
         mode,
         links: reading.links,
         window_tracking: reading.window_tracking,
+        expectations: reading.expectations,
         direct: reading.direct,
         startup_resync: reading.startup_resync,
         commit_timeout: reading.commit_timeout,

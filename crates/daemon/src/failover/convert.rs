@@ -3,10 +3,13 @@
 //! Connections of the table as messages have them, and back (`build.c`, and `nl_create_conntrack()`
 //! of conntrack-tools).
 
-use penstock_conntrack::{Flow, FlowChange, Helpers, ProtocolChange, ProtocolInfo, Tuple, status};
-use penstock_ctsync::{ConnectionState, Tcp};
+use penstock_conntrack::{
+    Direction, Flow, FlowChange, Follow, Helpers, ProtocolChange, ProtocolInfo, Tuple, expect_flag,
+    status,
+};
+use penstock_ctsync::{ConnectionState, ExpectationState, Nat, Tcp};
 use penstock_nat::{Range, range};
-use penstock_nfnetlink::{NewFlow, Wanted, settable_status};
+use penstock_nfnetlink::{Expected, NewExpected, NewFlow, Wanted, settable_status};
 use penstock_wire::protocol;
 
 /// Nanoseconds of a second.
@@ -133,4 +136,73 @@ fn protocol_of(state: &ConnectionState, window_tracking: bool) -> Option<Protoco
         });
     }
     state.sctp.map(|(state, tags)| ProtocolChange::Sctp { state, tags })
+}
+
+/// What the kernel calls that does as [`Follow`] says (`nf_nat_core.c`).
+const FOLLOW_MASTER: &str = "nat-follow-master";
+
+/// An expectation as messages have it.
+pub(super) fn expectation_state(expected: &Expected) -> ExpectationState {
+    let e = &expected.expectation;
+    let mask = Tuple {
+        src: e.source_mask,
+        dst: [0xff; 16],
+        src_id: if e.source_port { u16::MAX } else { 0 },
+        dst_id: u16::MAX,
+        ..e.tuple
+    };
+    let nat = e.follow.map(|follow| Nat {
+        tuple: Tuple {
+            src: follow.address.unwrap_or_default(),
+            src_id: follow.port,
+            l3: expected.master.l3,
+            protocol: expected.master.protocol,
+            ..Tuple::ZERO
+        },
+        direction: follow.direction as u32,
+    });
+    ExpectationState {
+        master: expected.master,
+        expected: e.tuple,
+        mask,
+        timeout: Some(u32::try_from(expected.left / SECOND).unwrap_or(u32::MAX)),
+        flags: Some(e.flags.into()),
+        class: Some(e.class.into()),
+        nat,
+        helper: expected.helper.clone(),
+        function: nat.map(|_| FOLLOW_MASTER.into()),
+    }
+}
+
+/// An expectation of the peer as one to enter. `None` if its helper or its function is not there, or
+/// a part of its source port counts.
+pub(super) fn new_expected(state: &ExpectationState, helpers: &Helpers) -> Option<NewExpected> {
+    let ExpectationState { master, expected, mask, .. } = *state;
+    let source_port = match mask.src_id {
+        0 => false,
+        u16::MAX => true,
+        _ => return None,
+    };
+    let helper = match &state.helper {
+        Some(name) => helpers.number(name, master.l3, master.protocol)?,
+        None => 0,
+    };
+    if state.function.as_deref().is_some_and(|name| name != FOLLOW_MASTER) {
+        return None;
+    }
+    let follow = state.nat.map(|Nat { tuple, direction }| Follow {
+        direction: if direction == 0 { Direction::Original } else { Direction::Reply },
+        address: (tuple.src != [0; 16]).then_some(tuple.src),
+        port: tuple.src_id,
+    });
+    Some(NewExpected {
+        tuple: expected,
+        source_mask: mask.src,
+        source_port,
+        master: Wanted { tuple: master, zones: [0; 2] },
+        helper,
+        class: u8::try_from(state.class.unwrap_or_default()).ok()?,
+        flags: state.flags.unwrap_or_default() as u8 & !expect_flag::USERSPACE,
+        follow,
+    })
 }

@@ -10,20 +10,22 @@ use std::sync::atomic::Ordering;
 use penstock_conntrack::Flow;
 use penstock_ctsync::config::{Config, Mode as Kind};
 use penstock_ctsync::{
-    Cached, Change, ConnectionState, ExternalCache, Kind as About, Malformed, Message, Mode,
-    Received, split, write_connection,
+    Cached, Change, ConnectionState, ExpectationCache, ExpectationState, ExternalCache,
+    Kind as About, Malformed, Message, Mode, Received, split, write_connection, write_expectation,
 };
-use penstock_nfnetlink::Connections as _;
+use penstock_nfnetlink::Expected;
 use penstock_print::show::peer::{PeerMalformed, PeerStatus};
 
 use super::bulk::{Bulk, Place};
-use super::convert::state_of;
+use super::convert::{expectation_state, state_of};
 use super::links::{LONGEST, Links};
-use super::take_over::{Direct, TakenOver, follow, purge, take_over};
+use super::take_over::{
+    Direct, TakenOver, expect_all, follow, follow_expectation, purge, take_over,
+};
 use super::{Request, Transition};
-use crate::connections::Tables;
+use crate::connections::{Answer, Ask, Tables};
 use crate::log;
-use crate::peer_watcher::{TellingEnd, is_nameable, passes};
+use crate::peer_watcher::{TellingEnd, Told, is_expectation_nameable, is_nameable, passes};
 use crate::requests::inbox::Inbox;
 
 /// Nanoseconds of a second.
@@ -53,8 +55,11 @@ pub(super) struct Exchange {
     asked: Arc<Inbox<Request>>,
     mode: Mode,
     cache: ExternalCache,
+    expected: ExpectationCache,
     /// What is to be entered at once.
     direct: Direct,
+    /// Expectations that are to begin or end at once, after the connections.
+    direct_expected: Vec<(Change, ExpectationState)>,
     bulk: Option<Bulk>,
     /// Where connections are told again, in ALARM mode.
     refreshed: Place,
@@ -88,6 +93,7 @@ impl Exchange {
         }
         Exchange {
             cache: ExternalCache::new(config.limit),
+            expected: ExpectationCache::new(config.limit),
             config,
             links,
             tables,
@@ -95,6 +101,7 @@ impl Exchange {
             asked,
             mode,
             direct: Direct::new(),
+            direct_expected: Vec::new(),
             bulk: None,
             refreshed: Place::default(),
             received: 0,
@@ -170,9 +177,12 @@ impl Exchange {
     fn take_events(&mut self) -> bool {
         let mut taken = 0;
         while taken < EVENTS
-            && let Ok((change, flow)) = self.told.from.try_recv()
+            && let Ok(told) = self.told.from.try_recv()
         {
-            self.enqueue(change, &flow);
+            match told {
+                Told::Connection(change, flow) => self.enqueue(change, &flow),
+                Told::Expectation(change, expected) => self.enqueue_expected(change, &expected),
+            }
             taken += 1;
         }
         taken > 0
@@ -181,6 +191,10 @@ impl Exchange {
     fn enqueue(&mut self, change: Change, flow: &Flow) {
         let state = state_of(flow, self.config.window_tracking);
         self.mode.enqueue(write_connection(change, &state));
+    }
+
+    fn enqueue_expected(&mut self, change: Change, expected: &Expected) {
+        self.mode.enqueue(write_expectation(change, &expectation_state(expected)));
     }
 
     /// Tells connections of the table, as far as they are to be told.
@@ -225,6 +239,12 @@ impl Exchange {
             let direct = std::mem::take(&mut self.direct);
             self.taken_over.add(follow(&self.tables, direct, self.config.window_tracking));
         }
+        for (change, state) in std::mem::take(&mut self.direct_expected) {
+            let seconds = state.timeout.unwrap_or_default().into();
+            if follow_expectation(&self.tables, change, &state, seconds).is_err() {
+                self.taken_over.failed += 1;
+            }
+        }
         any
     }
 
@@ -253,8 +273,15 @@ impl Exchange {
                     self.cache_or_follow(change, state, now);
                     Ok(())
                 }
-                About::Expectation(_) => {
-                    self.expectations_ignored += 1;
+                About::Expectation(change) => {
+                    let state = ExpectationState::read(message.body)?;
+                    if !self.config.expectations.has(state.helper.as_deref()) {
+                        self.expectations_ignored += 1;
+                    } else if self.config.direct {
+                        self.direct_expected.push((change, state));
+                    } else {
+                        self.expected.take(change, state, now);
+                    }
                     Ok(())
                 }
                 About::Control | About::Unknown(_) => Err(Malformed::Type),
@@ -296,10 +323,28 @@ impl Exchange {
             Ok((flows, next)) => {
                 self.enqueue_all(&flows, Change::New);
                 self.bulk = next.map(|next| Bulk { next, waits_since: None });
+                if self.bulk.is_none() {
+                    self.tell_expectations(Change::New);
+                }
             }
             Err(_) => log("a worker does not answer: not all connections are told to the peer"),
         }
         true
+    }
+
+    /// Tells all expectations that are told.
+    fn tell_expectations(&mut self, change: Change) {
+        let all = match self.tables.carry_out(Ask::Expectations, false) {
+            Ok(Answer::Expectations(all)) => all,
+            _ => return,
+        };
+        for expected in &all {
+            if self.told.expectations.has(expected.helper.as_deref())
+                && is_expectation_nameable(expected)
+            {
+                self.enqueue_expected(change, expected);
+            }
+        }
     }
 
     fn do_what_is_due(&mut self, now: u64) {
@@ -312,6 +357,7 @@ impl Exchange {
         if let Kind::Alarm { cache_timeout, .. } = self.config.mode {
             self.refresh(now);
             self.cache.expire(now, u64::from(cache_timeout) * SECOND);
+            self.expected.expire(now, u64::from(cache_timeout) * SECOND);
         }
         let missed = self.told.counts.missed.load(Ordering::Relaxed);
         if missed != self.missed.0 {
@@ -336,7 +382,7 @@ impl Exchange {
 
     /// Tells some connections again (ALARM).
     fn refresh(&mut self, now: u64) {
-        let counts = self.tables.all(|table| table.count().map_or(0, |(count, _)| count));
+        let counts = self.tables.all(|table| table.count());
         let Ok(counts) = counts else { return };
         let count: usize = counts.iter().map(|count| *count as usize).sum();
         let mut left = self.mode.refresh(now, count);
@@ -347,6 +393,9 @@ impl Exchange {
             self.enqueue_all(&flows, Change::Update);
             left = left.saturating_sub(flows.len());
             places += usize::from(flows.is_empty());
+            if next.is_none() {
+                self.tell_expectations(Change::Update);
+            }
             self.refreshed = next.unwrap_or_default();
         }
     }
@@ -367,7 +416,9 @@ impl Exchange {
                     .map(|cached| (cached.state.clone(), self.left(cached, now)))
                     .collect();
                 self.cache.flush();
-                let done = take_over(&self.tables, all, self.config.window_tracking);
+                let mut done = take_over(&self.tables, all, self.config.window_tracking);
+                let expected = expect_all(&self.tables, self.expected.drain(now));
+                done.failed += expected.failed;
                 self.taken_over.add(done);
                 self.tell_all(now);
                 let TakenOver { entered, failed } = done;
@@ -417,7 +468,8 @@ impl Exchange {
             not_told: self.told.counts.not_told.load(Ordering::Relaxed),
             expectations_ignored: self.expectations_ignored,
             cached: self.cache.len() as u64,
-            cache_full: self.cache.refused(),
+            expected: self.expected.len() as u64,
+            cache_full: self.cache.refused() + self.expected.refused(),
             committed: self.taken_over.entered,
             commit_failed: self.taken_over.failed,
             bulk: self.bulk.is_some(),

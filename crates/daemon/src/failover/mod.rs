@@ -80,7 +80,8 @@ impl Failover {
     pub(crate) fn begin(config: &Config, links: Links, tables: Arc<Tables>) -> io::Result<Self> {
         let asked = Arc::new(Inbox::new()?);
         let waker = Arc::new(Waker::new()?);
-        let (watcher, told) = PeerWatcher::new(config.filter.clone(), waker);
+        let (watcher, told) =
+            PeerWatcher::new(config.filter.clone(), config.expectations.clone(), waker);
         let exchange =
             Exchange::new(config.clone(), links, tables.clone(), told, asked.clone(), crate::now());
         let thread = Builder::new().name("peer".into()).spawn(move || {

@@ -7,12 +7,12 @@ use std::collections::HashMap;
 
 use penstock_conntrack::{Conntrack, Direction, Tuple, event};
 use penstock_ctsync::config::Filter;
-use penstock_ctsync::{Change, ConnectionState};
+use penstock_ctsync::{Change, ConnectionState, ExpectationState};
 use penstock_nfnetlink::{ConnectionEvent, Connections, NewFlow};
 use penstock_ruleset::Errno;
 
-use super::convert::new_flow;
-use crate::connections::Tables;
+use super::convert::{new_expected, new_flow};
+use crate::connections::{Answer, Ask, Tables};
 use crate::peer_watcher::passes;
 
 /// Connections that a worker enters between two bursts.
@@ -240,4 +240,60 @@ fn purge_part(
         }
     }
     (events, next)
+}
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
+/// Ends the expectation with a tuple, if there is one.
+fn unexpect(tables: &Tables, tuple: &Tuple) -> Result<(), Errno> {
+    let Answer::Expectations(all) = tables.carry_out(Ask::Expectations, false)? else {
+        return Ok(());
+    };
+    for there in all.into_iter().filter(|there| there.expectation.tuple == *tuple) {
+        tables.carry_out(Ask::Unexpect(Box::new(there)), false)?;
+    }
+    Ok(())
+}
+
+/// Expects what the peer does, for so many seconds; an own expectation with the same tuple ends.
+fn expect(tables: &Tables, state: &ExpectationState, seconds: u64) -> Result<(), Errno> {
+    let helpers = tables.one(0, |table| table.helpers().clone())?;
+    let new = new_expected(state, &helpers).ok_or(Errno::Eopnotsupp)?;
+    unexpect(tables, &state.expected)?;
+    let answer = tables.carry_out(Ask::Expect(Box::new(new)), false)?;
+    let Answer::Expectations(mut all) = answer else { return Err(Errno::Eio) };
+    let expected = all.pop().ok_or(Errno::Enoent)?;
+    let timeout = seconds.saturating_mul(SECOND);
+    tables.carry_out(Ask::Prolong(Box::new(expected.clone()), timeout), false)?;
+    tables.tell_programs(&[ConnectionEvent::Expectation { expected, ends: false }]);
+    Ok(())
+}
+
+/// Expects what the peer does: how many expectations there are now, and how many could not be.
+pub(super) fn expect_all(
+    tables: &Tables,
+    all: impl IntoIterator<Item = (ExpectationState, u64)>,
+) -> TakenOver {
+    let mut done = TakenOver::default();
+    for (state, seconds) in all {
+        match expect(tables, &state, seconds) {
+            Ok(()) => done.entered += 1,
+            Err(_) => done.failed += 1,
+        }
+    }
+    done
+}
+
+/// Begins or ends an expectation as the peer has told (`DisableExternalCache`).
+pub(super) fn follow_expectation(
+    tables: &Tables,
+    change: Change,
+    state: &ExpectationState,
+    seconds: u64,
+) -> Result<(), Errno> {
+    match change {
+        Change::Delete => unexpect(tables, &state.expected),
+        Change::New | Change::Update => expect(tables, state, seconds),
+    }
 }

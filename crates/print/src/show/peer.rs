@@ -63,11 +63,13 @@ pub struct PeerStatus {
     pub missed_events: u64,
     /// Events of connections that the protocol cannot name.
     pub not_told: u64,
-    /// Expectations of the peer, which are not taken.
+    /// Expectations of the peer that are not to be taken.
     pub expectations_ignored: u64,
     /// Connections of the peer that are kept.
     pub cached: u64,
-    /// Connections of the peer that found no place.
+    /// Expectations of the peer that are kept.
+    pub expected: u64,
+    /// Connections and expectations of the peer that found no place.
     pub cache_full: u64,
     /// Connections of the peer that were entered into the table.
     pub committed: u64,
@@ -132,7 +134,7 @@ impl fmt::Display for PeerStatus {
                 self.missed_events, self.not_told
             )?;
         }
-        writeln!(f, "  the peer has {} connections", self.cached)?;
+        writeln!(f, "  the peer has {} connections, and expects {}", self.cached, self.expected)?;
         if self.cache_full + self.expectations_ignored > 0 {
             writeln!(
                 f,
