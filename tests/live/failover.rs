@@ -39,7 +39,11 @@ struct Pair {
 /// The file of one side.
 fn config(mode: &str, link: Link, own: u8, directory: &Path) -> String {
     let other = 3 - own;
-    let device = if own == 1 { "rs" } else { "ps" };
+    let (device, second) = if own == 1 { ("rs", "rt") } else { ("ps", "pt") };
+    let mode = mode
+        .replace("OWN", &own.to_string())
+        .replace("PEER", &other.to_string())
+        .replace("SECOND", second);
     let link = match link {
         Link::Unicast4 => format!(
             "UDP {{\nIPv4_address 198.19.0.{own}\nIPv4_Destination_Address 198.19.0.{other}\nPort 3780\n"
@@ -76,7 +80,7 @@ General {{
 	Filter From Userspace {{
 		Address Ignore {{
 			IPv4_address 127.0.0.1
-			IPv4_address 198.19.0.0/24
+			IPv4_address 198.19.0.0/16
 			IPv6_address 2001:db8:9::/64
 			IPv6_address fe80::/10
 			IPv6_address ff00::/8
@@ -223,6 +227,9 @@ impl Pair {
              ip -n {b} link add b1 type veth peer name p1 netns {p}
              ip -n {r} link add rs type veth peer name ps netns {p}
              for l in '{a} a1' '{b} b1' '{p} p0' '{p} p1' '{p} ps' '{r} rs'; do set -- $l; ip -n $1 link set $2 up; done
+             ip -n {r} link add rt type veth peer name pt netns {p}
+             for l in '{p} pt' '{r} rt'; do set -- $l; ip -n $1 link set $2 up; done
+             ip -n {r} addr add 198.19.1.1/24 dev rt; ip -n {p} addr add 198.19.1.2/24 dev pt
              ip -n {r} addr add 198.19.0.1/24 dev rs; ip -n {p} addr add 198.19.0.2/24 dev ps
              ip -n {r} addr add 2001:db8:9::1/64 dev rs nodad; ip -n {p} addr add 2001:db8:9::2/64 dev ps nodad"
         ));
@@ -289,7 +296,7 @@ impl Pair {
                 words.retain(|word| !word.starts_with("use="));
                 words.join(" ")
             };
-            let own = ["198.19.0", "2001:db8:9:", "fe80:", "127.0.0.1", "ff02:"];
+            let own = ["198.19.", "2001:db8:9:", "fe80:", "127.0.0.1", "ff02:"];
             let ours = |line: &&str| !own.iter().any(|network| line.contains(network));
             all.extend(said.lines().filter(ours).map(line));
         }
@@ -472,6 +479,74 @@ fn what_the_wire_loses_is_sent_again() {
             assert!(!status.contains(" 0 lost"), "{status}");
         }
         same_on_both(&pair, false);
+    }
+}
+
+/// Connections as conntrack(8) enters them.
+const ENTERED: [&str; 12] = [
+    "-p tcp -s 198.18.0.2 -d 198.18.1.2 --sport 1000 --dport 80 --state ESTABLISHED -t 300 -m 7 \
+     --src-nat 198.18.5.5:4444 -u ASSURED,SEEN_REPLY",
+    "-p tcp -s 198.18.0.2 -d 198.18.1.2 --sport 1001 --dport 80 --state TIME_WAIT -t 300 \
+     --dst-nat 198.18.5.6:99 -u SEEN_REPLY",
+    "-p tcp -s 198.18.0.3 -d 198.18.1.2 --sport 1002 --dport 80 --state SYN_SENT -t 300 \
+     --src-nat 198.18.5.5 --dst-nat 198.18.5.7",
+    "-p udp -s 198.18.0.3 -d 198.18.1.2 --sport 1003 --dport 53 -t 300 -m 4294967295",
+    "-p udp -s 198.18.0.3 -d 198.18.1.2 --sport 1003 --dport 53 -t 300 -w 5",
+    "-p udp -s 2001:db8::1 -d 2001:db8::2 --sport 1000 --dport 80 -t 300 --dst-nat 2001:db8::9",
+    "-p tcp -s 2001:db8::1 -d 2001:db8::2 --sport 1001 --dport 80 --state ESTABLISHED -t 300 \
+     --src-nat 2001:db8::8",
+    "-p sctp -s 198.18.0.2 -d 198.18.1.2 --sport 5 --dport 6 -t 300 --state ESTABLISHED \
+     --orig-vtag 1 --reply-vtag 2",
+    "-p icmp -s 198.18.0.2 -d 198.18.1.2 --icmp-type 8 --icmp-code 0 --icmp-id 77 -t 300",
+    "-p icmpv6 -s 2001:db8::1 -d 2001:db8::2 --icmpv6-type 128 --icmpv6-code 0 --icmpv6-id 78 -t 300",
+    "-p 99 -s 198.18.0.3 -d 198.18.1.2 -t 300",
+    "-p gre -s 198.18.0.3 -d 198.18.1.2 --srckey 0 --dstkey 0 -t 300",
+];
+
+#[test]
+fn all_fields_are_taken_over() {
+    for tracking in ["On", "Off"] {
+        for of_r in [false, true] {
+            let mode = format!("FTFW {{\n}}\nOptions {{\nTCPWindowTracking {tracking}\n}}");
+            let Some(pair) = Pair::new(Peer::Conntrackd, &mode, Link::Unicast6, 2) else { return };
+            let (namespace, exec) = match of_r {
+                true => (&pair.p, ""),
+                false => (&pair.net.r, "$PENSTOCK exec -- "),
+            };
+            for entered in ENTERED {
+                pair.net.ok(namespace, &format!("{exec}conntrack -I {entered}"));
+            }
+            let expected = pair.connections(!of_r);
+            assert_eq!(expected.len(), ENTERED.len(), "{expected:#?}");
+            pair.net.until("all is told", |_| pair.cached(of_r) >= expected.len());
+            pair.becomes_primary(of_r);
+            assert_eq!(pair.connections(of_r), expected);
+        }
+    }
+}
+
+#[test]
+fn another_link_is_used_when_one_is_down() {
+    for peer in [Peer::Conntrackd, Peer::Penstock] {
+        let mode = "FTFW {\n}\nUDP {\nIPv4_address 198.19.1.OWN\nIPv4_Destination_Address 198.19.1.PEER\n\
+            Port 3781\nInterface SECOND\n}";
+        let Some(mut pair) = Pair::new(peer, mode, Link::Unicast4, 1) else { return };
+        pair.traffic();
+        let count = pair.connections(true).len();
+        pair.net.until("all connections are told", |_| pair.cached(false) >= count);
+        let active = || {
+            let status = pair.net.ok(&pair.net.r, "$PENSTOCK failover status");
+            let line = status.lines().find(|line| line.contains(", active;")).unwrap();
+            line.split_whitespace().nth(1).unwrap().trim_end_matches(':').to_owned()
+        };
+        // conntrackd begins with the first one that its file has.
+        let used = active();
+        let other = if used == "rs" { "rt" } else { "rs" };
+        pair.net.ok(&pair.net.r, &format!("ip link set {used} down"));
+        pair.net.until("the other one is used", |_| active() == other);
+        pair.traffic();
+        let count = pair.connections(true).len();
+        pair.net.until("all connections are told", |_| pair.cached(false) >= count);
     }
 }
 

@@ -327,10 +327,11 @@ impl Tables {
         })
     }
 
-    /// The worker that a connection without a master is entered at.
+    /// The worker that a connection without a master is entered at. The zone does not count: packets
+    /// find their worker before they have one.
     pub(crate) fn worker_for(&self, original: &Tuple) -> usize {
         let mut hasher = DefaultHasher::new();
-        original.hash(&mut hasher);
+        Tuple { zone: 0, ..*original }.hash(&mut hasher);
         hasher.finish() as usize % self.workers.count()
     }
 
