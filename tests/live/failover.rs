@@ -582,9 +582,12 @@ fn expectations_are_taken_over_with_their_masters() {
     }
 }
 
+/// Windows of connections that are taken over are checked.
+const WINDOWS: &str = "FTFW {\n}\nOptions {\nTCPWindowTracking On\n}";
+
 /// A translated stream goes on through the other firewall, and back.
-fn a_stream_survives(peer: Peer, mode: &str) {
-    let Some(mut pair) = Pair::new(peer, mode, Link::Unicast4, 1) else { return };
+fn a_stream_survives(peer: Peer, mode: &str, workers: u32) {
+    let Some(mut pair) = Pair::new(peer, mode, Link::Unicast4, workers) else { return };
     let (stop, count) = (pair.path("stop"), pair.path("count"));
     let line = format!(
         "python3 {} {} {} 2>&1",
@@ -626,13 +629,15 @@ fn a_stream_survives(peer: Peer, mode: &str) {
 
 #[test]
 fn a_translated_stream_survives_a_switch_to_a_kernel_with_conntrackd_and_back() {
-    a_stream_survives(Peer::Conntrackd, MODES[0]);
+    a_stream_survives(Peer::Conntrackd, MODES[0], 1);
+    a_stream_survives(Peer::Conntrackd, WINDOWS, 2);
 }
 
 #[test]
 fn a_translated_stream_survives_a_switch_to_another_dataplane_and_back() {
-    a_stream_survives(Peer::Penstock, MODES[0]);
-    a_stream_survives(Peer::Penstock, "NOTRACK {\nDisableExternalCache On\n}");
+    a_stream_survives(Peer::Penstock, MODES[0], 2);
+    a_stream_survives(Peer::Penstock, WINDOWS, 1);
+    a_stream_survives(Peer::Penstock, "NOTRACK {\nDisableExternalCache On\n}", 2);
 }
 
 #[test]

@@ -173,7 +173,6 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 /// The first message, and its length. The outer error leaves no length.
-#[expect(clippy::type_complexity, reason = "a message and its length")]
 fn first(bytes: &[u8]) -> Result<(Result<Message<'_>, Malformed>, usize), Malformed> {
     let header: &[u8; HEADER] = bytes.first_chunk().ok_or(Malformed::Truncated)?;
     let [kind, flags, len @ ..] = *header;

@@ -201,6 +201,7 @@ pub fn run(config: Config) -> Result<(), String> {
         // It has failed, as if it had died: the guardian acts once this process is gone.
         return result;
     }
+    services.iter().for_each(Services::end_failover);
     services.iter_mut().for_each(Services::end_heartbeat);
     let hang_time = services.as_ref().map_or(daemon.config.hang_time, Services::hang_time);
     daemon.stop(&mut socket, None, hang_time);

@@ -204,3 +204,42 @@ impl PeerWatcher {
         self.leave(change, flow.clone());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use penstock_conntrack::{Conntrack, FlowChange, Settings, Tuple};
+    use penstock_ctsync::config::{List, Policy};
+
+    /// A connection of UDP with a zone for each direction.
+    fn flow(zones: [u16; 2], protocol: u8) -> Flow {
+        let mut table = Conntrack::new(Settings::default());
+        let tuple = Tuple { src_id: 9, dst_id: 53, l3: IPV4, protocol, ..Tuple::ZERO };
+        let original = Tuple { src: [1; 16], zone: zones[0], ..tuple };
+        let reply = Tuple { zone: zones[1], ..original.invert().unwrap() };
+        let change = FlowChange { timeout: Some(1 << 40), ..FlowChange::default() };
+        let entered = table.insert_flow([&original, &reply], None, &change, |_, _| true).unwrap();
+        table.flow(entered.entry).unwrap()
+    }
+
+    #[test]
+    fn what_finds_no_place_or_has_no_name_is_counted() {
+        let only_udp = List { policy: Policy::Accept, items: vec![17, 136] };
+        let filter = Filter { protocols: Some(only_udp), ..Filter::default() };
+        let waker = Arc::new(Waker::new().unwrap());
+        let (watcher, end) = PeerWatcher::new(filter, Expectations::None, waker);
+        let counts = || {
+            [&end.counts.missed, &end.counts.not_told].map(|count| count.load(Ordering::Relaxed))
+        };
+        for (zones, protocol, expected) in
+            [([3, 3], 17, [0, 0]), ([0, 3], 17, [0, 1]), ([0, 0], 136, [0, 2]), ([0, 0], 6, [0, 2])]
+        {
+            watcher.leave(Change::New, flow(zones, protocol));
+            assert_eq!(counts(), expected, "{zones:?} {protocol}");
+        }
+        let flow = flow([0, 0], 17);
+        (0..WAITING + 4).for_each(|_| watcher.leave(Change::Update, flow.clone()));
+        assert_eq!(counts(), [5, 2]);
+        assert_eq!(std::iter::from_fn(|| end.from.try_recv().ok()).count(), WAITING);
+    }
+}

@@ -86,10 +86,14 @@ impl Services {
         self.heartbeat.take().into_iter().for_each(Heartbeat::end);
     }
 
+    /// The exchange with the other firewall of a pair ends: it asks workers, which are about to end.
+    pub(crate) fn end_failover(&self) {
+        self.server.end_failover();
+    }
+
     /// The control socket accepts nobody any more.
     pub(crate) fn end(self) {
         self.serving.end();
-        self.server.end_failover();
     }
 
     fn set_readers(&mut self, readers: bool) -> Result<(), String> {

@@ -19,6 +19,7 @@ use penstock_print::show::connections::{self, Connection, ProcLine};
 use penstock_print::show::flows::{
     self, By, Ends, Flow, Hop, Leaves, Stack, State as FlowState, Totals, Way,
 };
+use penstock_print::show::peer::{PeerLink, PeerMalformed, PeerStatus};
 use penstock_print::show::stages::{Stage, Stages};
 use penstock_print::show::state::State;
 use penstock_print::show::status::{
@@ -148,6 +149,42 @@ fn tuple(protocol: u8, source: &str, destination: &str) -> Tuple {
     tuple
 }
 
+/// The other firewall of a pair, with everything that is said of it.
+fn peer() -> PeerStatus {
+    let link = |device: &str, up, active| PeerLink {
+        device: device.into(),
+        up,
+        active,
+        sent: 10,
+        failed: 1,
+        received: 9,
+    };
+    PeerStatus {
+        mode: "FTFW",
+        links: vec![link("eth2", false, false), link("eth3", true, true)],
+        in_sync_ago: Some(0.25),
+        heard_ago: None,
+        sent: 100,
+        received: 90,
+        lost: 3,
+        late: 2,
+        malformed: vec![PeerMalformed { reason: "size", messages: 1 }],
+        waiting: 4,
+        unacknowledged: Some(5),
+        given_up: 6,
+        missed_events: 7,
+        not_told: 8,
+        expectations_ignored: 9,
+        cached: 10,
+        expected: 11,
+        cache_full: 12,
+        committed: 13,
+        commit_failed: 14,
+        bulk: true,
+        purge_in: Some(59.5),
+    }
+}
+
 #[test]
 fn the_state_is_printed_in_three_forms() {
     let ruleset = ruleset();
@@ -160,9 +197,17 @@ fn the_state_is_printed_in_three_forms() {
         talker(tuple(47, "198.18.0.2:7", "198.18.1.2:8"), 600, "rules"),
     ];
     let took = Took { evaluation: Duration::from_micros(1234), commit: Duration::from_nanos(5678) };
-    for (name, status, talkers, took, unconfirmed) in [
-        ("small", small(), &[][..], Took::default(), None),
-        ("large", large(), &talkers[..], took, Some((9, Duration::from_millis(12_345)))),
+    let peer = peer();
+    for (name, status, talkers, took, unconfirmed, peer) in [
+        ("small", small(), &[][..], Took::default(), None, None),
+        (
+            "large",
+            large(),
+            &talkers[..],
+            took,
+            Some((9, Duration::from_millis(12_345))),
+            Some(&peer),
+        ),
     ] {
         let state = State {
             status: &status,
@@ -170,6 +215,7 @@ fn the_state_is_printed_in_three_forms() {
             generation: &generation,
             took,
             unconfirmed,
+            peer,
             started: 1_700_000_000_500_000_000,
             now: 1_700_000_001_000_000_000,
         };
