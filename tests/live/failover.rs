@@ -115,6 +115,11 @@ table inet filter {{
 		type filter hook prerouting priority filter; policy accept;
 		tcp dport 21 ct helper set \"ftp\"
 	}}
+	# Until connections are taken over, the host would reset what it does not know.
+	chain input {{
+		type filter hook input priority filter; policy accept;
+		tcp dport 20000-29999 drop
+	}}
 	chain forward {{
 		type filter hook forward priority filter; policy accept;
 		ct mark set 7
@@ -238,6 +243,9 @@ impl Pair {
             std::fs::write(net.directory.join(name), text).unwrap();
         }
         net.spawn_in('b', &format!("python3 {}", net.directory.join("server.py").display()));
+        net.until("the servers are there", |net| {
+            net.run(&net.b, "test $(ss -lnu | grep -c :5000) = 2 && ss -lnt | grep -q :80").0
+        });
         for (own, name) in [(1, "r.conf"), (2, "p.conf")] {
             let text = config(mode, link, own, &net.directory);
             std::fs::write(net.directory.join(name), text).unwrap();
@@ -603,7 +611,11 @@ fn a_stream_survives(peer: Peer, mode: &str, workers: u32) {
     };
     let goes_on = |pair: &Pair, what: &str| {
         let before = counted();
-        pair.net.until_within(30, what, |_| counted() > before + 20);
+        let log = || std::fs::read_to_string(pair.path("stream.log")).unwrap_or_default();
+        pair.net.until_within(30, what, |_| {
+            assert_eq!(log(), "", "{what}");
+            counted() > before + 20
+        });
     };
     goes_on(&pair, "the stream begins");
     // What is entered at once is not kept.
@@ -672,5 +684,7 @@ fn a_dataplane_without_a_peer_says_so() {
     std::fs::write(&file, config("FTFW { }", Link::Unicast4, 1, &net.directory)).unwrap();
     let (ok, said) = net.run(&net.r, &format!("$PENSTOCK up r0 --sync {}", file.display()));
     assert!(!ok && said.contains("sync: the link on rs: No such device"), "{said}");
+    let (ok, said) = net.run(&net.r, &format!("$PENSTOCK up r0=rs --sync {}", file.display()));
+    assert!(!ok && said.contains("--sync: rs is a port; a link has its own device"), "{said}");
     assert!(net.run(&net.a, "ping -c 1 -W 2 198.18.1.2").0);
 }

@@ -19,6 +19,18 @@ use crate::pins::Pins;
 use crate::proofs::Becoming;
 use crate::rights;
 
+/// A device of a link to the peer is no port: its sockets are open before a TAP takes its place.
+fn is_no_port(config: &Config, sync: &penstock_ctsync::config::Config) -> Result<(), String> {
+    let is_port = |device: &String| {
+        config.ports.named.iter().any(|port| port.device == *device || port.name == *device)
+            || config.ports.patterns.iter().any(|pattern| pattern.matches(device))
+    };
+    match sync.links.iter().find(|link| is_port(&link.device)) {
+        Some(link) => Err(format!("--sync: {} is a port; a link has its own device", link.device)),
+        None => Ok(()),
+    }
+}
+
 /// Checks the whole configuration, and the saved ruleset, if there is one that counts. The error is a
 /// sentence.
 pub(crate) fn check(
@@ -38,6 +50,9 @@ pub(crate) fn check(
             );
         }
         Pins::look(directory)?;
+    }
+    if let Some(sync) = &config.sync {
+        is_no_port(config, sync)?;
     }
     if let Some(state) = &config.state {
         can_be_saved(&state.path)
