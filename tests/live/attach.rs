@@ -215,6 +215,54 @@ pub fn answers(net: &Net, host: &str) -> String {
     net.ok(&net.a, &format!("python3 {script} ask {host}"))
 }
 
+/// Chains at several priorities; at prerouting connections are tracked between them.
+const PRIORITIES: &str = "
+    table inet t {
+      chain early { type filter hook prerouting priority raw; udp dport 53 counter; }
+      chain late { type filter hook prerouting priority mangle; udp dport 53 counter; }
+      chain first { type filter hook forward priority -5; udp dport 9000 counter accept; udp dport 5000 counter; }
+      chain second { type filter hook forward priority 0; udp dport 5000 counter drop; udp dport { 53, 9000 } counter; }
+      chain third { type filter hook forward priority 10; policy drop;
+        udp dport 9001 counter
+        meta l4proto { icmp, icmpv6 } accept
+        udp sport 1-65535 udp dport != 9001 counter accept
+      }
+      chain last { type filter hook forward priority 200; counter; }
+    }";
+
+#[test]
+fn chains_of_a_hook_are_one_program_if_that_is_wanted() {
+    let Some(mut net) = Net::new() else { return };
+    serve(&mut net);
+    let file = net.directory.join("rules.nft");
+    std::fs::write(&file, PRIORITIES).unwrap();
+    let runs = ["", "--translate"].map(|option| {
+        net.ok(&net.r, "conntrack -F 2>/dev/null || true");
+        net.attach(&format!("--rules {} {option}", file.display()));
+        let answered = traffic(&net);
+        let places = net.ok(&net.r, "$PENSTOCK show");
+        let places: Vec<_> =
+            places.lines().filter(|line| line.starts_with("hook ip ")).map(str::to_owned).collect();
+        let listed = net.ok(&net.r, "$PENSTOCK nft list ruleset");
+        net.detach();
+        (answered, listed, places)
+    });
+    let [each, together] = &runs;
+    assert_eq!((&each.0, &each.1), (&together.0, &together.1));
+    assert_eq!(each.2.len(), 6, "{:?}", each.2);
+    // What the kernel does of its own at 100 stays where it was.
+    let words = |line: &String| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(
+        together.2.iter().map(words).collect::<Vec<_>>(),
+        [
+            "hook ip prerouting at priority -300 inet t early",
+            "hook ip prerouting at priority -150 inet t late",
+            "hook ip forward at priority -5 inet t first, inet t second, inet t third",
+            "hook ip forward at priority 200 inet t last",
+        ]
+    );
+}
+
 /// Packets of A to a port of B: how many of twelve are answered.
 fn answered(net: &Net, port: u16) -> u32 {
     let said = answers(net, "198.18.1.2");

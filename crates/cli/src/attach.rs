@@ -54,10 +54,17 @@ const WITH_KERNEL: Opt = long(
      the ruleset is refused",
 );
 
-const OPTIONS: [Opt; SHARED.len() + 3] = {
-    let mut all = [flag('h', "help", "print this text"); SHARED.len() + 3];
+const TRANSLATE: Opt = long(
+    "translate",
+    "chains at several priorities of a hook become one program, at the priority of the first, if the kernel\n\
+     does nothing of its own between them",
+);
+
+const OPTIONS: [Opt; SHARED.len() + 4] = {
+    let mut all = [flag('h', "help", "print this text"); SHARED.len() + 4];
     all[SHARED.len()] = PARTIAL;
     all[SHARED.len() + 1] = WITH_KERNEL;
+    all[SHARED.len() + 2] = TRANSLATE;
     let mut at = 0;
     while at < SHARED.len() {
         all[at] = if same(SHARED[at], "persist") { PERSIST } else { option(SHARED[at]) };
@@ -125,6 +132,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Config>, String>
             Short('h') | Long("help") => return Ok(None),
             Long("partial") => attach.partial = true,
             Long("with-kernel") => attach.with_kernel = true,
+            Long("translate") => attach.translate = true,
             Long(name) => {
                 let setting = Setting::of(name).filter(|s| SHARED.contains(&s.name()));
                 let Some(setting) = setting else {

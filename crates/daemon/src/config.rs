@@ -210,6 +210,8 @@ pub struct AttachConfig {
     pub partial: bool,
     /// What has no code runs in the kernel's nf_tables.
     pub with_kernel: bool,
+    /// Chains of a hook with nothing of the kernel's between them are one program.
+    pub translate: bool,
 }
 
 impl AttachConfig {

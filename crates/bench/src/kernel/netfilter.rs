@@ -35,21 +35,41 @@ fn ports(count: usize) -> String {
     raw(&format!("{others}udp dport 9 drop"))
 }
 
-/// The rules as a program in the place of the rules.
-fn attached(mut lab: Lab, rules: &str) -> Result<Lab> {
-    let linked = Linked::new(&ruleset(rules).generation()).map_err(|e| e.to_string())?;
-    let entries: Vec<_> = linked.bases.iter().map(|base| Entry::Ip(base.chain)).collect();
-    let job = Job {
-        image: &linked.image,
-        entries: &entries,
-        place: Place::Netfilter(HOOK),
-        next: &Next::Pass,
-        shared: None,
-        routes: None,
+/// Chains at one priority after the other, each with some rules that do not match; the last one
+/// drops.
+fn chains(count: usize) -> String {
+    let chain = |n: usize| {
+        let last = if n + 1 == count { "udp dport 9 drop" } else { "" };
+        let others: String =
+            (0..4).map(|rule| format!("udp dport {} drop\n", 100 * n + rule)).collect();
+        let priority = PRIORITY + n as i32;
+        format!(
+            "chain c{n} {{ type filter hook prerouting priority {priority};\n{others}{last}\n}}\n"
+        )
     };
-    let compiled = compile(job).map_err(|e| e.to_string())?;
-    let (program, _) = compiled.load("bench_hook").map_err(|e| e.to_string())?;
-    lab.attach_netfilter(HOOK, PRIORITY, &program)?;
+    format!("table ip t {{\n{}}}\n", (1..=count).map(|n| chain(n - 1)).collect::<String>())
+}
+
+/// The rules as programs in the place of the rules: one for each chain, or one for all.
+fn attached(mut lab: Lab, rules: &str, together: bool) -> Result<Lab> {
+    let linked = Linked::new(&ruleset(rules).generation()).map_err(|e| e.to_string())?;
+    let mut bases: Vec<_> = linked.bases.iter().collect();
+    bases.sort_by_key(|base| base.base.priority);
+    for part in bases.chunks(if together { bases.len() } else { 1 }) {
+        let entries: Vec<_> = part.iter().map(|base| Entry::Ip(base.chain)).collect();
+        let job = Job {
+            image: &linked.image,
+            entries: &entries,
+            place: Place::Netfilter(HOOK),
+            next: &Next::Pass,
+            shared: None,
+            routes: None,
+        };
+        let compiled = compile(job).map_err(|e| e.to_string())?;
+        let (program, _) = compiled.load("bench_hook").map_err(|e| e.to_string())?;
+        let priority = part.first().map_or(PRIORITY, |base| base.base.priority);
+        lab.attach_netfilter(HOOK, priority, &program)?;
+    }
     Ok(lab)
 }
 
@@ -84,7 +104,17 @@ pub(crate) fn variants() -> Result<Vec<Variant>> {
         let lab = Lab::new(&bounds)?;
         lab.nft(&rules)?;
         variant(nft, None, lab)?;
-        variant(bpf, Some(nft), attached(Lab::new(&bounds)?, &rules)?)?;
+        variant(bpf, Some(nft), attached(Lab::new(&bounds)?, &rules, true)?)?;
+    }
+    for (nft, each, all, count) in [
+        ("nft-4-chains", "bpf-4-chains", "translated-4-chains", 4),
+        ("nft-8-chains", "bpf-8-chains", "translated-8-chains", 8),
+    ] {
+        let (rules, lab) = (chains(count), Lab::new(&bounds)?);
+        lab.nft(&rules)?;
+        variant(nft, None, lab)?;
+        variant(each, Some(nft), attached(Lab::new(&bounds)?, &rules, false)?)?;
+        variant(all, Some(nft), attached(Lab::new(&bounds)?, &rules, true)?)?;
     }
     variant("bpf-drop", Some("nft-1"), bare(Lab::new(&bounds)?)?)?;
     Ok(all)

@@ -3,15 +3,16 @@
 //! What a generation wants of the kernel: which chains run where, as programs that are not loaded
 //! yet.
 
+mod hooks;
+
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::fmt;
 
-use penstock_bpf::{InetFamily, InetHook, NetfilterHook, Next};
+use penstock_bpf::{NetfilterHook, Next};
 use penstock_dataplane::interface;
 use penstock_ebpf::rules::{
-    Compiled, Device, Entry, Job, NotOffloadable, Place, SharedStates, compile, trace_entrance,
-    traces,
+    Compiled, Device, Entry, Job, NotOffloadable, Place, SharedStates, compile,
 };
 use penstock_net::{Link, Network};
 use penstock_print::show::status::LeftOut;
@@ -21,9 +22,9 @@ use penstock_ruleset::link::{CannotOffload, Linked, LinkedBase, OffloadPart};
 use penstock_ruleset::model::ChainType;
 
 use super::drivers::Drivers;
-use super::routes::HostRoutes;
 use super::kernel_half::NF_TABLES;
-use super::split::{Split, inet_hook};
+use super::routes::HostRoutes;
+use super::split::Split;
 use crate::config::{AttachConfig, Ingress};
 
 /// A place of the kernel.
@@ -355,64 +356,10 @@ impl<'a> Wishes<'a> {
         let place = format!("tcx egress of {}", link.name);
         self.attach(chains, (spot, Place::TcxEgress(&device(link)), place), to)
     }
-
-    /// Where packets of IP begin, those of before with their addresses are forgotten, if packets may
-    /// be traced.
-    fn trace_entrances(&self, to: &mut Vec<Wanted>) -> Result<(), CannotOffload> {
-        if !traces(&self.linked.image) {
-            return Ok(());
-        }
-        if let Some(base) = self.linked.bases.iter().find(|base| base.base.priority <= FIRST) {
-            let reason = format!("traces begin at priority {FIRST}");
-            return Err(ChainName(self.linked, base).refused(KERNEL, reason));
-        }
-        let first = self.linked.bases.first();
-        for family in [InetFamily::V4, InetFamily::V6] {
-            for hook in [InetHook::Prerouting, InetHook::Output] {
-                let hook = NetfilterHook { family, hook };
-                let place = format!("hook {hook} at priority {FIRST}");
-                let compiled = match (trace_entrance(hook, self.shared), first) {
-                    (Ok(compiled), _) => compiled,
-                    (Err(e), Some(base)) => {
-                        return Err(ChainName(self.linked, base).refused(place, e.reason));
-                    }
-                    (Err(_), None) => return Ok(()),
-                };
-                let spot = Spot::Netfilter { hook, priority: FIRST };
-                to.push(Wanted { spot, place, compiled, chains: vec!["begin of traces".into()] });
-            }
-        }
-        Ok(())
-    }
-
-    /// Chains at hooks of netfilter: those of one family, hook and priority are one program.
-    fn hooks(&self, to: &mut Vec<Wanted>) -> Result<(), CannotOffload> {
-        for (family, own) in [(InetFamily::V4, Family::Ip), (InetFamily::V6, Family::Ip6)] {
-            let here = self.bases().filter_map(|base| {
-                let of_family = base.family == own || base.family == Family::Inet;
-                let hook = inet_hook(base.base.hook).filter(|_| of_family)?;
-                Some((NetfilterHook { family, hook }, base.base.priority, base))
-            });
-            let mut here: Vec<_> = here.collect();
-            here.sort_by_key(|(hook, priority, _)| (*hook, *priority));
-            for same in here.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
-                let Some((hook, priority, _)) = same.first().copied() else { continue };
-                let bases = same.iter().map(|(.., base)| *base).collect();
-                let spot = Spot::Netfilter { hook, priority };
-                let place = format!("hook {hook} at priority {priority}");
-                let chains = Chains::of(self, bases);
-                self.attach(chains, (spot, Place::Netfilter(hook), place), to)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Where things have a place.
 const KERNEL: &str = "the kernel";
-
-/// The first priority that programs can have.
-const FIRST: i32 = i32::MIN + 1;
 
 impl<'a> Chains<'a> {
     /// In the order in which packets meet them.
