@@ -9,6 +9,7 @@ use std::io;
 use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 use penstock_ctsync::config::{Addresses, Link as Config};
 use penstock_print::show::peer::PeerLink;
@@ -17,6 +18,8 @@ use crate::log;
 
 /// Bytes of the headers before the messages, by family.
 const HEADERS: [usize; 2] = [20 + 8, 40 + 8];
+/// How long a datagram waits for its device.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// The longest datagram.
 pub(super) const LONGEST: usize = 65_535;
 
@@ -152,6 +155,9 @@ impl Link {
         };
         let v4 = peer.is_ipv4();
         let (receives, sends) = (socket(v4)?, socket(v4)?);
+        // Many datagrams at once wait for the device, as conntrackd's do.
+        sends.set_nonblocking(false)?;
+        sends.set_write_timeout(Some(PATIENCE))?;
         set(&receives, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
         if !v4 {
             set(&receives, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 1)?;
