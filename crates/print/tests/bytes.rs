@@ -101,6 +101,7 @@ fn small() -> Status {
         offloaded: Vec::new(),
         attached: None,
         left_out: Vec::new(),
+        in_nf_tables: Vec::new(),
         compile_error: None,
     }
 }
