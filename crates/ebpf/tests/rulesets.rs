@@ -260,7 +260,6 @@ fn rules_without_xdp_code_give_the_reason() {
         ("chain in { dup to 1; }", "`dup` has no BPF code at XDP"),
         ("chain in { meta hour < \"12:00\" drop; }", "`meta hour` has no BPF code at XDP"),
         ("chain in { numgen inc mod 2 0 drop; }", "`numgen inc` has no BPF code at XDP"),
-        ("chain in { symhash mod 2 0 drop; }", "`symhash` has no BPF code at XDP"),
         (
             "chain in { ip option lsrr exists drop; }",
             "`an option or extension header` has no BPF code at XDP",

@@ -144,6 +144,7 @@ impl Compiler<'_> {
         self.record_function();
         self.step_function();
         self.answer_function();
+        self.symhash_function();
         Ok(())
     }
 

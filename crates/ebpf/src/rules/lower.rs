@@ -91,6 +91,9 @@ impl Compiler<'_> {
                 let hash = Jhash { src: *src, len: *len, seed: *seed };
                 self.jhash(hash, Scale { modulus: *modulus, offset: *offset }, *dst, rule);
             }
+            Op::Symhash { dst, modulus, offset } => {
+                self.symhash(Scale { modulus: *modulus, offset: *offset }, *dst, rule);
+            }
             Op::Lookup { .. } => self.lookup(op, rule)?,
             Op::ObjectMap { src, key_len, set } => self.object(set, *src, *key_len, rule)?,
             Op::Counter(_) | Op::Stateful(_) if op.counter().is_some() => {

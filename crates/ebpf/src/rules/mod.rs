@@ -256,6 +256,7 @@ pub fn compile_with(job: Job<'_>, long: usize) -> Result<Compiled, NotOffloadabl
         record: None,
         step: None,
         answer: None,
+        of_flow: None,
         sites: Vec::new(),
     };
     compiler.prologue();
@@ -305,6 +306,8 @@ struct Compiler<'a> {
     step: Option<Label>,
     /// The function that answers a packet which is rejected, if something needs it.
     answer: Option<Label>,
+    /// The function that hashes the flow, if something needs it.
+    of_flow: Option<Label>,
     sites: Vec<Arc<Site>>,
 }
 

@@ -19,7 +19,7 @@ use super::live_sets::{self, Named};
 use super::long::{Have, LongChains};
 use super::meta::{self, Source};
 use super::{Entry, Job, NotOffloadable, Place, StateRef, log, stateful, trace};
-use super::{ct, dynset, extension, fib, reject, tcp_option};
+use super::{ct, dynset, extension, fib, hash, reject, tcp_option};
 use penstock_bpf::ProgramKind;
 
 /// `ARPHRD_*` of devices with Ethernet frames: Ethernet and loopback.
@@ -288,8 +288,14 @@ impl Survey<'_> {
         if let Some(what) = info.not_offloaded {
             return Err(self.job.place.no_code(what));
         }
-        if cfg!(target_endian = "big") && matches!(op, Op::Jhash { .. }) {
-            return Err("`jhash` has no BPF code on a big-endian machine".into());
+        let hashes = matches!(op, Op::Jhash { .. } | Op::Symhash { .. });
+        if cfg!(target_endian = "big") && hashes {
+            return Err("hashes have no BPF code on a big-endian machine".into());
+        }
+        if matches!(op, Op::Symhash { .. }) {
+            for field in hash::OF_FLOW {
+                self.slots.add(field)?;
+            }
         }
         if let Some(set) = op.fixed_set() {
             let live = matches!(op, Op::Lookup { .. })

@@ -23,6 +23,10 @@ pub(super) const SKB_PRIORITY: i16 = 32;
 /// Upper bound of directly accessible bytes, for the verifier.
 pub(super) const FURTHEST: i32 = 0x3fff;
 
+/// Fields of the network header from which on the verifier is not to follow which of them a packet
+/// has, on the way to later ones.
+const MANY: usize = 4;
+
 /// Two bytes of a frame as they are loaded.
 const fn raw(number: u16) -> i32 {
     u16::from_ne_bytes(number.to_be_bytes()) as i32
@@ -48,6 +52,9 @@ impl Compiler<'_> {
         self.link_fields();
         self.length_after_tag();
         self.headers(Base::Network, |asm, _| asm.load(Width::D, COUNTERS, R10, NETWORK));
+        if self.plan.slots.of(Base::Network).len() >= MANY {
+            self.make_unknown();
+        }
         self.metadata();
         self.extensions();
         if self.plan.transport {

@@ -163,12 +163,16 @@ fn loaded(load: &Expr) -> usize {
     }
 }
 
-/// A hash of what is loaded; the length need not be that of the field.
+/// A hash of what is loaded, of which the length need not be that of the field, or of the flow.
 fn hash(rng: &mut Rng, load: Expr, len: u32, rule: &mut Vec<Expr>) {
     let (modulus, offset) = (pick(rng, &[1, 2, 3, 7, 0x8000_0000]), rng.u32(..3));
     let (len, seed, dreg) = (rng.u32(1..=len), Some(rng.u32(..)), pick(rng, &[R1, R2]));
     let value = (rng.u32(..modulus) + offset).to_ne_bytes();
-    rule.extend([load, Expr::Hash(Hash::Jenkins { sreg: R1, len, seed, modulus, offset, dreg })]);
+    let hash = match rng.u8(..3) {
+        0 => Hash::Sym { modulus, offset, dreg },
+        _ => Hash::Jenkins { sreg: R1, len, seed, modulus, offset, dreg },
+    };
+    rule.extend([load, Expr::Hash(hash)]);
     rule.push(cmp_with(pick(rng, &[CmpOp::Lt, CmpOp::Gte, CmpOp::Eq]), dreg, &value));
 }
 

@@ -345,9 +345,7 @@ impl Op {
             Op::Jhash { src, len, dst, .. } => {
                 does(Effect::None).reads(*src, *len).writes(*dst, 4u8)
             }
-            Op::Symhash { dst, .. } => {
-                does(Effect::None).writes(*dst, 4u8).not_offloaded("symhash")
-            }
+            Op::Symhash { dst, .. } => does(Effect::None).writes(*dst, 4u8),
             Op::Fib { result, flags, dst } => {
                 let name = *result == FibResult::OifName && u32::from(*flags) & FIB_PRESENT == 0;
                 does(Effect::Outside)
