@@ -58,8 +58,8 @@ pub struct Flow6 {
     pub mark: u32,
     /// Incoming link; [`LOOPBACK`](crate::LOOPBACK) for the host's own packets.
     pub iif: u32,
-    /// Link that is preferred (the incoming one when forwarding, as in the kernel), or required
-    /// with `strict`.
+    /// Link that is preferred, or required with `strict`. For packets that came in it is the
+    /// incoming one, as in the kernel, and rules do not see it.
     pub oif: u32,
     /// Protocol, for rules only.
     pub protocol: u8,

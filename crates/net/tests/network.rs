@@ -156,6 +156,23 @@ fn ipv6_packets_go_where_the_kernel_sends_them() {
     }
 }
 
+/// What came in prefers its link, and does not ask for it.
+#[test]
+fn rules_do_not_see_the_link_of_arrival_as_the_one_asked_for() {
+    let rules = "-6 rule add oif lan pref 50 prohibit\n-6 rule add iif wan pref 51 blackhole\n";
+    let net = Network::from_batch("net.ip", &format!("{ROUTER}{rules}")).unwrap();
+    let (wan, lan) = (2, 3);
+    for (iif, oif, want) in [
+        (1, 0, "Unicast via 2001:db8::9 dev wan"),
+        (1, lan, "Prohibit"),
+        (lan, lan, "Unicast via 2001:db8::9 dev wan"),
+        (wan, wan, "Blackhole"),
+    ] {
+        let flow = Flow6 { daddr: v6("2001:db8:ffff::1"), iif, oif, ..Flow6::default() };
+        assert_eq!(describe(&net, net.route6(&flow)), want, "{iif} {oif}");
+    }
+}
+
 #[test]
 fn addresses_are_classified_for_this_host() {
     let net = Network::from_batch("net.ip", ROUTER).unwrap();

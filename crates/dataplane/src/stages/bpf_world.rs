@@ -190,7 +190,7 @@ impl<S> World<'_, S> {
         };
         let hit = match query.table {
             Some(table) => self.net.fib6_table(table, &flow),
-            None => self.net.fib6(&flow, if query.output { query.device } else { 0 }),
+            None => self.net.fib6(&flow),
         };
         let mut hit = hit.ok_or(NoRoute::NotForwarded)?;
         match hit.route.kind {

@@ -255,14 +255,12 @@ impl Network {
     }
 
     /// The IPv6 route itself, of any type (`fib6_lookup()`): one that refuses packets is found, and
-    /// one of type `throw` ends the search. A rule that refuses packets finds none. Rules see
-    /// `rule_oif` as the link that is asked for, in place of the one that `flow` prefers.
-    pub fn fib6(&self, flow: &Flow6, rule_oif: u32) -> Option<Hit<'_>> {
-        let for_rules = Flow6 { oif: rule_oif, ..*flow };
+    /// one of type `throw` ends the search. A rule that refuses packets finds none.
+    pub fn fib6(&self, flow: &Flow6) -> Option<Hit<'_>> {
         let found = self.decide(
             &self.v6,
             [TABLE_LOCAL, TABLE_MAIN],
-            |rule| matches6(rule, &for_rules),
+            |rule| matches6(rule, flow),
             |table| self.select6(table, flow).map(Ok),
             |route, _| self.hit6(route, flow),
         );
@@ -369,7 +367,9 @@ fn matches4(rule: &Rule, flow: &Flow4) -> bool {
 }
 
 fn matches6(rule: &Rule, flow: &Flow6) -> bool {
-    let hit = matches_common(rule, flow.iif, flow.oif, flow.mark, flow.protocol, flow.ports)
+    // Packets that came in ask for no link (`ip6_route_input()`).
+    let oif = if matches!(flow.iif, 0 | LOOPBACK) { flow.oif } else { 0 };
+    let hit = matches_common(rule, flow.iif, oif, flow.mark, flow.protocol, flow.ports)
         && (rule.from.1 == 0 || flow.saddr.is_some_and(|s| in_prefix(s, rule.from, 128)))
         && in_prefix(flow.daddr, rule.to, 128)
         && (rule.tos == 0 || rule.tos == flow.tos);
