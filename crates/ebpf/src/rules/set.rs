@@ -9,8 +9,7 @@ use penstock_program::op::{Load, Op};
 use penstock_sets::Set;
 
 use super::chain::Rule;
-use super::counters::CELL;
-use super::frame::{COUNTERS, SCRATCH};
+use super::frame::SCRATCH;
 use super::lower::{home, refused};
 use super::search::{Member, Members};
 use super::{Compiler, StateRef};
@@ -201,7 +200,7 @@ impl Compiler<'_> {
             rule.words.set_at(dst, home(dst), len);
         }
         if counts {
-            self.count_of(&outcomes.all);
+            self.count_of();
         }
         if load == Load::Verdict {
             self.asm.load(Width::W, R0, R5, 4);
@@ -211,36 +210,13 @@ impl Compiler<'_> {
     }
 
     /// Counts the packet in the counter that the outcome's row at R5 names, if there is one.
-    fn count_of(&mut self, outcomes: &[Outcome]) {
-        let per_value = self.plan.counters_ref().per_value();
+    fn count_of(&mut self) {
         let none = self.asm.label();
-        self.asm.load(Width::W, R2, R5, 0);
-        self.asm.jump_if(Cond::Eq, R2, 0, none);
-        self.asm.alu(Alu::Sub, R2, 1);
-        if outcomes.iter().filter_map(|o| o.counter).all(|counter| counter < per_value) {
-            self.asm.jump_if(Cond::Ge, R2, per_value as i32, none);
-            self.asm.alu(Alu::Mul, R2, CELL as i32);
-            self.asm.alu(Alu::Add, R2, COUNTERS);
-            self.count_at(R2, 0);
-            self.asm.bind(none);
-            return;
-        }
-        // The row and the place in the value wait while the value is looked up; at four after a
-        // multiple of eight the verifier takes a word for unknown.
-        let absent = self.asm.label();
+        self.asm.load(Width::W, R3, R5, 0);
+        self.asm.jump_if(Cond::Eq, R3, 0, none);
+        self.asm.alu(Alu::Sub, R3, 1);
         self.asm.store(Width::D, R10, SCRATCH, R5);
-        self.asm.mov(R1, R2);
-        self.asm.alu(Alu::Div, R1, per_value as i32);
-        self.asm.alu(Alu::Mod, R2, per_value as i32);
-        self.asm.store(Width::W, R10, SCRATCH + 12, R2);
-        self.cells_of(R1);
-        self.asm.jump_if(Cond::Eq, R0, 0, absent);
-        self.asm.load(Width::W, R2, R10, SCRATCH + 12);
-        self.asm.jump_if(Cond::Ge, R2, per_value as i32, absent);
-        self.asm.alu(Alu::Mul, R2, CELL as i32);
-        self.asm.alu(Alu::Add, R0, R2);
-        self.count_at(R0, 0);
-        self.asm.bind(absent);
+        self.count_number();
         self.asm.load(Width::D, R5, R10, SCRATCH);
         self.asm.bind(none);
     }

@@ -7,13 +7,12 @@
 
 use std::collections::HashMap;
 
-use penstock_bpf::asm::{Alu, Cond, Label, Reg::*, Width};
+use penstock_bpf::asm::{Cond, Label, Reg::*};
 use penstock_program::image::{LinkedVerdict, RuleIndex};
 use penstock_program::op::Op;
 
 use super::chain::Rule;
-use super::counters::{CELL, Counters};
-use super::frame::{COUNTERS, SCRATCH};
+use super::counters::Counters;
 use super::{Compiler, NotOffloadable};
 
 /// What is done with a rule that was found.
@@ -131,35 +130,5 @@ impl Compiler<'_> {
                 self.dispatch_tails(high, first + low.len());
             }
         }
-    }
-
-    /// Counts the packet in the counter with number R3.
-    fn count_number(&mut self) {
-        let (count, per_value) =
-            (self.plan.counters_ref().count(), self.plan.counters_ref().per_value());
-        let absent = self.asm.label();
-        if count <= per_value {
-            self.asm.jump_if(Cond::Ge, R3, per_value as i32, absent);
-            self.asm.alu(Alu::Mul, R3, CELL as i32);
-            self.asm.alu(Alu::Add, R3, COUNTERS);
-            self.count_at(R3, 0);
-            self.asm.bind(absent);
-            return;
-        }
-        // Values that are not alone have as many cells as they can, a power of two. The place in
-        // the value waits while the value is looked up; at four after a multiple of eight the
-        // verifier takes a word for unknown.
-        self.asm.mov(R1, R3);
-        self.asm.alu(Alu::Rsh, R1, per_value.trailing_zeros() as i32);
-        self.asm.alu(Alu::And, R3, per_value as i32 - 1);
-        self.asm.store(Width::W, R10, SCRATCH + 12, R3);
-        self.cells_of(R1);
-        self.asm.jump_if(Cond::Eq, R0, 0, absent);
-        self.asm.load(Width::W, R2, R10, SCRATCH + 12);
-        self.asm.jump_if(Cond::Ge, R2, per_value as i32, absent);
-        self.asm.alu(Alu::Mul, R2, CELL as i32);
-        self.asm.alu(Alu::Add, R0, R2);
-        self.count_at(R0, 0);
-        self.asm.bind(absent);
     }
 }
