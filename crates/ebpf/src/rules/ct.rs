@@ -2,7 +2,7 @@
 
 //! `ct`: the packet's connection, as the kernel tracks it (`nft_ct_get_eval()`).
 
-use penstock_bpf::asm::{Alu, Cond, Reg::*, Width};
+use penstock_bpf::asm::{Alu, Cond, Reg, Reg::*, Width};
 use penstock_bpf::netfilter::InetFamily;
 use penstock_program::expr::{CtDir, CtKey};
 use penstock_program::op::Op;
@@ -134,14 +134,9 @@ impl Compiler<'_> {
         asm.alu(Alu::And, COUNTERS, INFO);
         asm.alu(Alu::And, R1, !INFO);
         if let Some((_, slot)) = fields.iter().find(|(field, _)| *field == CtField::State) {
-            let first = asm.label();
             asm.jump_if(Cond::Eq, R1, 0, none);
-            asm.mov(R3, COUNTERS);
-            asm.jump_if(Cond::Lt, R3, IS_REPLY, first);
-            asm.alu(Alu::Sub, R3, IS_REPLY);
-            asm.bind(first);
-            asm.mov(R4, 2);
-            asm.alu(Alu::Lsh, R4, R3);
+            self.state_bit(COUNTERS);
+            let asm = &mut self.asm;
             asm.jump(known);
             asm.bind(none);
             asm.mov(R4, UNTRACKED);
@@ -150,6 +145,7 @@ impl Compiler<'_> {
             asm.bind(known);
             asm.store(Width::W, R10, slot.at, R4);
         }
+        let asm = &mut self.asm;
         if fields.len() > 1 || fields.iter().all(|(field, _)| *field != CtField::State) {
             asm.jump_if(Cond::Eq, R1, 0, end);
             asm.mov(R2, 0);
@@ -167,35 +163,34 @@ impl Compiler<'_> {
 
     /// A field of the connection at R2, the packet's part of which is in [`COUNTERS`].
     fn connection_field(&mut self, conn: &Conn, field: CtField, slot: Slot) {
-        let tuple = |reply: bool| if reply { conn.tuples[1] } else { conn.tuples[0] };
-        let at = match field {
-            CtField::State => return,
-            CtField::Direction => {
-                let original = self.asm.label();
-                self.asm.mov(R4, 0);
-                self.asm.jump_if(Cond::Lt, COUNTERS, IS_REPLY, original);
-                self.asm.mov(R4, 1);
-                self.asm.bind(original);
-                self.asm.store(Width::W, R10, slot.at, R4);
-                return self.present(slot);
-            }
-            CtField::Status => conn.status,
-            CtField::Mark | CtField::Zone => {
-                let at = if field == CtField::Mark { conn.mark } else { conn.zone };
-                match at {
-                    Some(at) => at,
-                    None => return,
-                }
-            }
-            CtField::L3Protocol => tuple(false) + conn.l3num,
-            CtField::Protocol => tuple(false) + conn.protonum,
-            CtField::Address { source, reply, .. } => {
-                tuple(reply) + if source { conn.src } else { conn.dst }
-            }
-            CtField::Port { source, reply } => {
-                tuple(reply) + if source { conn.src_port } else { conn.dst_port }
-            }
-        };
+        if field == CtField::Direction {
+            self.direction(COUNTERS);
+            self.asm.store(Width::W, R10, slot.at, R4);
+            return self.present(slot);
+        }
+        let Some(at) = conn.place_of(field) else { return };
         self.copy(at, slot, field.len());
+    }
+
+    /// R4 = the bit of the state that `info`, what the packet is to its connection, stands for
+    /// (`NF_CT_STATE_BIT()`); R3 is lost.
+    pub(super) fn state_bit(&mut self, info: Reg) {
+        let asm = &mut self.asm;
+        let first = asm.label();
+        asm.mov(R3, info);
+        asm.jump_if(Cond::Lt, R3, IS_REPLY, first);
+        asm.alu(Alu::Sub, R3, IS_REPLY);
+        asm.bind(first);
+        asm.mov(R4, 2);
+        asm.alu(Alu::Lsh, R4, R3);
+    }
+
+    /// R4 = the direction of a packet that is `info` to its connection.
+    pub(super) fn direction(&mut self, info: Reg) {
+        let original = self.asm.label();
+        self.asm.mov(R4, 0);
+        self.asm.jump_if(Cond::Lt, info, IS_REPLY, original);
+        self.asm.mov(R4, 1);
+        self.asm.bind(original);
     }
 }

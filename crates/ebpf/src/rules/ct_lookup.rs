@@ -567,67 +567,31 @@ impl Compiler<'_> {
     fn fields_of(&mut self, conn: &Conn, lookup: Option<&ConnLookup>) {
         let fields = self.plan.slots.connection();
         for (field, slot) in &fields {
-            let asm = &mut self.asm;
-            let tuple = |reply: bool| if reply { conn.tuples[1] } else { conn.tuples[0] };
-            let at = match *field {
-                CtField::State => {
-                    self.state_of(R3);
-                    self.asm.store(Width::W, FRAME, slot.at, R4);
-                    continue;
-                }
-                CtField::Direction => {
-                    let original = asm.label();
-                    asm.mov(R4, 0);
-                    asm.jump_if(Cond::Lt, WHAT, IS_REPLY, original);
-                    asm.mov(R4, 1);
-                    asm.bind(original);
-                    asm.store(Width::W, FRAME, slot.at, R4);
-                    continue;
-                }
+            match *field {
+                CtField::State => self.state_bit(WHAT),
+                CtField::Direction => self.direction(WHAT),
                 CtField::Status => {
                     // The tracker notes that there was an answer when it sees it.
-                    let other = asm.label();
-                    asm.load(Width::W, R4, OWN_CONTEXT, conn.status);
-                    asm.jump_if(Cond::Ne, WHAT, IS_REPLY, other);
-                    asm.alu(Alu::Or, R4, status::SEEN_REPLY as i32);
-                    asm.bind(other);
-                    asm.store(Width::W, FRAME, slot.at, R4);
+                    let other = self.asm.label();
+                    self.asm.load(Width::W, R4, OWN_CONTEXT, conn.status);
+                    self.asm.jump_if(Cond::Ne, WHAT, IS_REPLY, other);
+                    self.asm.alu(Alu::Or, R4, status::SEEN_REPLY as i32);
+                    self.asm.bind(other);
+                }
+                _ => {
+                    if let Some(at) = conn.place_of(*field) {
+                        self.copy_field(OWN_CONTEXT, at, *slot, field.len());
+                    }
                     continue;
                 }
-                CtField::Mark | CtField::Zone => {
-                    match if *field == CtField::Mark { conn.mark } else { conn.zone } {
-                        Some(at) => at,
-                        None => continue,
-                    }
-                }
-                CtField::L3Protocol => conn.tuples[0] + conn.l3num,
-                CtField::Protocol => conn.tuples[0] + conn.protonum,
-                CtField::Address { source, reply, .. } => {
-                    tuple(reply) + if source { conn.src } else { conn.dst }
-                }
-                CtField::Port { source, reply } => {
-                    tuple(reply) + if source { conn.src_port } else { conn.dst_port }
-                }
-            };
-            self.copy_field(OWN_CONTEXT, at, *slot, field.len());
+            }
+            self.asm.store(Width::W, FRAME, slot.at, R4);
         }
         if let Some(lookup) = lookup {
             self.asm.mov(R1, AT);
             self.asm.call_kfunc(lookup.release);
         }
         self.all_present();
-    }
-
-    /// R4 = the bit of the state that [`WHAT`] is (`NF_CT_STATE_BIT()`).
-    fn state_of(&mut self, scratch: Reg) {
-        let asm = &mut self.asm;
-        let first = asm.label();
-        asm.mov(scratch, WHAT);
-        asm.jump_if(Cond::Lt, scratch, IS_REPLY, first);
-        asm.alu(Alu::Sub, scratch, IS_REPLY);
-        asm.bind(first);
-        asm.mov(R4, 2);
-        asm.alu(Alu::Lsh, R4, scratch);
     }
 
     /// A field of one of the lengths that there are, into the caller's frame.

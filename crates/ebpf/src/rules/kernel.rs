@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use penstock_bpf::{Field, Types};
 
+use super::ct_field::CtField;
+
 /// Offsets in the running kernel, and numbers of its functions.
 #[derive(Debug)]
 pub(super) struct Kernel {
@@ -243,6 +245,25 @@ fn place(field: Field) -> i16 {
 }
 
 impl Conn {
+    /// Where a field of the connection is; `None` if the kernel has none, or where it depends on the
+    /// packet.
+    pub(super) fn place_of(&self, field: CtField) -> Option<i16> {
+        let [original, reply] = self.tuples;
+        let tuple = |of_reply| if of_reply { reply } else { original };
+        match field {
+            CtField::State | CtField::Direction => None,
+            CtField::Status => Some(self.status),
+            CtField::Mark => self.mark,
+            CtField::Zone => self.zone,
+            CtField::L3Protocol => Some(original + self.l3num),
+            CtField::Protocol => Some(original + self.protonum),
+            CtField::Address { source: true, reply, .. } => Some(tuple(reply) + self.src),
+            CtField::Address { source: false, reply, .. } => Some(tuple(reply) + self.dst),
+            CtField::Port { source: true, reply } => Some(tuple(reply) + self.src_port),
+            CtField::Port { source: false, reply } => Some(tuple(reply) + self.dst_port),
+        }
+    }
+
     fn in_types(types: &Types) -> Option<Conn> {
         let at = |structure: &str, path: &str| types.field(structure, path).map(place);
         let tuple = |path: &str| at("nf_conntrack_tuple", path);
