@@ -33,6 +33,7 @@ pub mod asm;
 mod btf;
 mod insn;
 mod map;
+mod mapping;
 pub mod netfilter;
 mod next;
 mod program;

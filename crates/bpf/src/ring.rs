@@ -10,11 +10,11 @@
 //! A record lies in one piece, since what follows the end of the records is their beginning.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use crate::map::{Map, MapKind};
+use crate::mapping::Mapping;
 
 /// In the length of a record: a program is still writing it.
 const BUSY: u32 = 1 << 31;
@@ -50,10 +50,10 @@ impl RecordRing {
         // SAFETY: no pointers.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
         let page = page.map_err(io::Error::other)?;
-        let reader = Pages::map(fd, 0, page, libc::PROT_READ | libc::PROT_WRITE)?;
+        let reader = Pages(Mapping::new(fd, 0, page, libc::PROT_READ | libc::PROT_WRITE)?);
         let size = map.spec().entries as usize;
         let len = page + 2 * size;
-        let records = Pages::map(fd, page, len, libc::PROT_READ)?;
+        let records = Pages(Mapping::new(fd, page, len, libc::PROT_READ)?);
         Ok(RecordRing { fd: fd.try_clone_to_owned()?, size, reader, records, page })
     }
 
@@ -88,63 +88,36 @@ impl AsFd for RecordRing {
     }
 }
 
-/// A mapping. Unmapped when it is dropped.
+/// Some pages.
 ///
 /// # Invariant
-/// `len` bytes from `start` on, the beginning of a page, are mapped as long as it is there, and
-/// readable; writable if it is the page of the reader.
+/// They are readable; writable if it is the page of the reader.
 #[derive(Debug)]
-struct Pages {
-    start: NonNull<u8>,
-    len: usize,
-}
-
-// SAFETY: the memory belongs to the owner of the mapping, on any thread.
-unsafe impl Send for Pages {}
+struct Pages(Mapping);
 
 impl Pages {
-    fn map(fd: BorrowedFd<'_>, from: usize, len: usize, protection: i32) -> io::Result<Self> {
-        let (fd, from) = (fd.as_raw_fd(), from as libc::off_t);
-        // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in
-        // use.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), len, protection, libc::MAP_SHARED, fd, from)
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        match NonNull::new(start.cast()) {
-            Some(start) => Ok(Pages { start, len }),
-            None => Err(io::ErrorKind::OutOfMemory.into()),
-        }
-    }
-
     /// The number at the beginning.
     fn position(&self) -> &AtomicUsize {
         // SAFETY: a page begins with it; both sides change it by atomic operations only.
-        unsafe { self.start.cast().as_ref() }
+        unsafe { self.0.start().cast().as_ref() }
     }
 
     /// The length of the record at an offset.
     fn length(&self, at: usize) -> &AtomicU32 {
-        assert!(at.is_multiple_of(HEAD) && at < self.len, "records begin at multiples of eight");
+        assert!(
+            at.is_multiple_of(HEAD) && at < self.0.len(),
+            "records begin at multiples of eight"
+        );
         // SAFETY: it is within the mapping and aligned; programs change it by atomic operations.
-        unsafe { self.start.add(at).cast().as_ref() }
+        unsafe { self.0.start().add(at).cast().as_ref() }
     }
 
     /// Bytes that no program writes, until the reader has made room for others.
     fn bytes(&self, at: usize, len: usize) -> &[u8] {
-        let end = at.checked_add(len).filter(|end| *end <= self.len);
+        let end = at.checked_add(len).filter(|end| *end <= self.0.len());
         assert!(end.is_some(), "records end before their second appearance does");
         // SAFETY: they are within the mapping, and nothing writes them as long as they are borrowed:
         // the kernel has finished the record, and the reader moves on after that.
-        unsafe { std::slice::from_raw_parts(self.start.add(at).as_ptr(), len) }
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: this is what was mapped, and nothing borrowed from it outlives it.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+        unsafe { std::slice::from_raw_parts(self.0.start().add(at).as_ptr(), len) }
     }
 }

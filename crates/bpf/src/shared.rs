@@ -3,12 +3,12 @@
 //! Words of memory that programs and this process change at once.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::map::{Map, MapKind, MapSpec};
+use crate::mapping::Mapping;
 
 /// An array of words: the only value of a map, which is mapped into memory.
 #[derive(Debug)]
@@ -57,55 +57,39 @@ impl SharedWords {
 
     /// Number of words.
     pub fn len(&self) -> u32 {
-        self.memory.len as u32
+        self.memory.len() as u32
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.memory.len == 0
+        self.memory.len() == 0
     }
 }
 
-/// A mapping of the value of a map. Unmapped when it is dropped.
+/// A mapping of words.
+///
+/// # Invariant
+/// It is readable and writable, and its length is that of whole words.
 #[derive(Debug)]
-struct Memory {
-    start: NonNull<AtomicU64>,
-    /// Words.
-    len: usize,
-}
+struct Memory(Mapping);
 
-// SAFETY: the memory belongs to the owner of the mapping, on any thread.
-unsafe impl Send for Memory {}
 // SAFETY: all that is read and written there are atomic words.
 unsafe impl Sync for Memory {}
 
 impl Memory {
     fn map(map: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
-        let (protection, fd) = (libc::PROT_READ | libc::PROT_WRITE, map.as_raw_fd());
-        let bytes = len * size_of::<u64>();
-        // SAFETY: a new mapping at an address that the kernel chooses touches no memory that is in
-        // use.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        match NonNull::new(start.cast()) {
-            Some(start) => Ok(Memory { start, len }),
-            None => Err(io::ErrorKind::OutOfMemory.into()),
-        }
+        let (bytes, protection) = (len * size_of::<u64>(), libc::PROT_READ | libc::PROT_WRITE);
+        Ok(Memory(Mapping::new(map, 0, bytes, protection)?))
+    }
+
+    /// Words.
+    fn len(&self) -> usize {
+        self.0.len() / size_of::<u64>()
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `len` words from a page's start on are mapped as long as `self` is there, and
+        // SAFETY: so many words from a page's start on are mapped as long as `self` is there, and
         // programs change them by atomic operations only.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: this is what was mapped, and nothing borrowed from it outlives it.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len * size_of::<u64>()) };
+        unsafe { std::slice::from_raw_parts(self.0.start().cast().as_ptr(), self.len()) }
     }
 }
