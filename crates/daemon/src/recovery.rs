@@ -2,7 +2,7 @@
 
 //! Recovers from a dead dataplane: returns its devices, open or closed as configured.
 
-use penstock_netlink::Socket;
+use penstock_netlink::{Socket, Tracking};
 
 use crate::attach::remove_left_tables;
 use crate::config::OnDeath;
@@ -60,6 +60,8 @@ fn in_turn(
         let mut socket = Socket::new().map_err(|e| format!("netlink: {e}"))?;
         let tables = remove_left_tables();
         let flows = remove_left() || tables;
+        // What cannot be removed goes with the namespace.
+        let _ = Tracking::remove();
         let on_death = give_back_left(&mut socket)?;
         let closed = closed_devices(&mut socket);
         let any = flows || on_death.is_some();
