@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What workers leave for the thread that speaks with the other firewall of a pair. They never wait: where there is no
-//! place an event is missed, and counted.
+//! What workers leave for the thread that speaks with the other firewall of a pair. They never
+//! wait: where there is no place an event is missed, and counted.
 
 use std::io;
 use std::sync::Arc;
