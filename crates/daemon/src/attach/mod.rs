@@ -53,6 +53,7 @@ use drivers::Drivers;
 use kernel_half::KernelHalf;
 pub(crate) use kernel_half::remove_left_tables;
 pub(crate) use pins::is_left;
+use routes::HostRoutes;
 use split::{Split, Taken};
 use state::{NotLoaded, Running, State};
 use wanted::{Wanted, Wishes};
@@ -178,7 +179,8 @@ impl Attached {
         }
         let split = config.with_kernel.then(|| RefCell::new(Split::new(linked, tables, &taken)));
         let left_out = RefCell::default();
-        let wishes = Wishes { config, net, linked, drivers, shared, left_out, split };
+        let routes = &HostRoutes::new(net);
+        let wishes = Wishes { config, net, routes, linked, drivers, shared, left_out, split };
         let programs = wishes.all()?;
         let left_out = wishes.left_out.take();
         let (moved, kernel) = match &wishes.split {

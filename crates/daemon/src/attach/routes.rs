@@ -2,7 +2,8 @@
 
 //! What the kernel's routing tables say to `fib` of attached rules.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use penstock_dataplane::fib;
@@ -18,12 +19,42 @@ const MOST_OF_DEVICES: usize = 1 << 20;
 /// No device has this index.
 const NO_DEVICE: u32 = u32::MAX;
 
-/// The network that the kernel has now.
+/// The network that the kernel has now, and what it has said: programs of several places ask the
+/// same.
 #[derive(Debug)]
-pub(super) struct HostRoutes<'a>(pub(super) &'a Network);
+pub(super) struct HostRoutes<'a> {
+    net: &'a Network,
+    said: RefCell<HashMap<Question, Result<Vec<Answer>, String>>>,
+}
 
 impl Routes for HostRoutes<'_> {
     fn answers(&self, question: Question) -> Result<Vec<Answer>, String> {
+        if let Some(known) = self.said.borrow().get(&question) {
+            return known.clone();
+        }
+        let answers = self.look_up(question);
+        self.said.borrow_mut().insert(question, answers.clone());
+        answers
+    }
+
+    fn names(&self) -> Vec<(u32, [u8; 16])> {
+        let named = |link: &Link| {
+            let mut name = [0; 16];
+            name.iter_mut().zip(link.name.bytes()).for_each(|(to, byte)| *to = byte);
+            (link.index, name)
+        };
+        self.net.links().iter().map(named).collect()
+    }
+}
+
+impl<'a> HostRoutes<'a> {
+    /// Nothing was asked yet.
+    pub(super) fn new(net: &'a Network) -> Self {
+        HostRoutes { net, said: RefCell::default() }
+    }
+
+    /// The answers for all addresses, in ascending ranges.
+    fn look_up(&self, question: Question) -> Result<Vec<Answer>, String> {
         self.check(question)?;
         let starts: Vec<u128> = match question.v6 {
             true => self.starts6().into_iter().collect(),
@@ -59,24 +90,13 @@ impl Routes for HostRoutes<'_> {
         Ok(all)
     }
 
-    fn names(&self) -> Vec<(u32, [u8; 16])> {
-        let named = |link: &Link| {
-            let mut name = [0; 16];
-            name.iter_mut().zip(link.name.bytes()).for_each(|(to, byte)| *to = byte);
-            (link.index, name)
-        };
-        self.0.links().iter().map(named).collect()
-    }
-}
-
-impl HostRoutes<'_> {
     /// Whether an answer depends on the address and the device only. The error is why it does not.
     fn check(&self, question: Question) -> Result<(), String> {
         let plain = match (question.v6, question.kind) {
             // The local table says it.
             (false, true) => true,
-            (false, false) => self.0.is_plain4(),
-            (true, _) => self.0.is_plain6(),
+            (false, false) => self.net.is_plain4(),
+            (true, _) => self.net.is_plain6(),
         };
         if plain {
             return Ok(());
@@ -100,16 +120,16 @@ impl HostRoutes<'_> {
             device: question.limited.then_some(device),
         };
         if question.kind {
-            return Ok(fib::kind(self.0, &query, device).into());
+            return Ok(fib::kind(self.net, &query, device).into());
         }
         if question.v6 && !question.limited && self.has_several(address) {
             return Err("`fib` has no BPF code for an IPv6 route with several next hops".into());
         }
-        Ok(fib::interface(self.0, &query, device).unwrap_or(0))
+        Ok(fib::interface(self.net, &query, device).unwrap_or(0))
     }
 
     fn has_several(&self, daddr: u128) -> bool {
-        let hit = self.0.route6(&Flow6 { daddr, iif: LOOPBACK, ..Flow6::default() });
+        let hit = self.net.route6(&Flow6 { daddr, iif: LOOPBACK, ..Flow6::default() });
         hit.is_ok_and(|hit| hit.route.nexthops.len() > 1)
     }
 
@@ -120,7 +140,7 @@ impl HostRoutes<'_> {
         address: u128,
         owners: &BTreeMap<u128, BTreeSet<u32>>,
     ) -> BTreeSet<u32> {
-        let net = self.0;
+        let net = self.net;
         if !question.v6 {
             if !question.limited {
                 return BTreeSet::new();
@@ -146,7 +166,7 @@ impl HostRoutes<'_> {
     /// The devices that have an IPv6 address.
     fn owners(&self) -> BTreeMap<u128, BTreeSet<u32>> {
         let mut all = BTreeMap::<_, BTreeSet<u32>>::new();
-        for link in self.0.links() {
+        for link in self.net.links() {
             for address in &link.addresses6 {
                 all.entry(address.local).or_default().insert(link.index);
             }
@@ -159,7 +179,7 @@ impl HostRoutes<'_> {
         // Zero, groups and all ones mean something by themselves.
         let mut all: BTreeSet<u128> = [0, 1, 0xe000_0000, 0xf000_0000, 0xffff_ffff].into();
         for table in [TABLE_LOCAL, TABLE_MAIN, TABLE_DEFAULT] {
-            all.extend(self.0.ranges4(table).into_iter().map(u128::from));
+            all.extend(self.net.ranges4(table).into_iter().map(u128::from));
         }
         all
     }
@@ -174,7 +194,7 @@ impl HostRoutes<'_> {
             all.extend([group << 112, (group + 1) << 112]);
         }
         for table in [TABLE_LOCAL, TABLE_MAIN] {
-            all.extend(self.0.ranges6(table));
+            all.extend(self.net.ranges6(table));
         }
         for address in self.owners().into_keys() {
             all.extend([Some(address), address.checked_add(1)].into_iter().flatten());

@@ -53,7 +53,7 @@ pub(super) struct Wanted {
 
 /// The base chains of a place, in the order in which packets meet them.
 struct Chains<'a> {
-    net: &'a Network,
+    routes: &'a HostRoutes<'a>,
     linked: &'a Linked,
     shared: &'a SharedStates,
     all: Vec<&'a LinkedBase>,
@@ -63,6 +63,7 @@ struct Chains<'a> {
 pub(super) struct Wishes<'a> {
     pub(super) config: &'a AttachConfig,
     pub(super) net: &'a Network,
+    pub(super) routes: &'a HostRoutes<'a>,
     pub(super) linked: &'a Linked,
     pub(super) drivers: &'a Drivers,
     pub(super) shared: &'a SharedStates,
@@ -365,8 +366,8 @@ impl<'a> Chains<'a> {
     /// In the order in which packets meet them.
     fn of(wishes: &Wishes<'a>, mut all: Vec<&'a LinkedBase>) -> Self {
         all.sort_by_key(|base| (base.base.priority, Reverse(base.base.registered)));
-        let Wishes { net, linked, shared, .. } = *wishes;
-        Chains { net, linked, shared, all }
+        let Wishes { routes, linked, shared, .. } = *wishes;
+        Chains { routes, linked, shared, all }
     }
 
     /// Compiles them for a place.
@@ -383,7 +384,7 @@ impl<'a> Chains<'a> {
             place: at,
             next: &Next::Pass,
             shared: Some(self.shared),
-            routes: Some(&HostRoutes(self.net)),
+            routes: Some(self.routes),
         };
         let compiled = compile(job).map_err(|refused| self.refused(refused, &place))?;
         let chains = self.all.iter().map(|base| ChainName(self.linked, base).to_string()).collect();
