@@ -13,7 +13,7 @@ use crate::field::Field;
 use crate::place::Place;
 use crate::program::{Program, before_tracking, is_look};
 use crate::universe::Universe;
-use crate::walk::{Evaluated, Failure, Passed, evaluate, look_at, matching_with, way_out};
+use crate::walk::{Evaluated, Failure, Left, Passed, evaluate, look_at, matching_with, way_out};
 
 /// Packets that matches are about, and what becomes of them.
 pub(crate) struct Matched {
@@ -47,8 +47,9 @@ impl Unanswered {
 pub(crate) enum Seen {
     /// As they come, with the device by which routing has them leave.
     Coming,
-    /// As they leave, with all that was translated and written.
-    Leaving,
+    /// As they leave, with all that was translated and written, by a device. Where none leaves by
+    /// it, some that leave by another one: only whether there are any counts of these.
+    Leaving(u32),
 }
 
 /// Evaluates a ruleset over the packets that matches are about. A match is a ruleset of which the
@@ -83,6 +84,7 @@ pub(crate) fn matched(
         {
             out = way_out(universe, way, &passed.routed).map_err(limit)?;
         }
+        let possible = universe.possible().map_err(limit)?;
         for (number, (one, seen)) in matches.iter().enumerate() {
             let failed = |failure| Unanswered::Match(number, failure);
             let Some(rule) = first_rule(one) else {
@@ -92,14 +94,23 @@ pub(crate) fn matched(
             if let Some(reason) = not_a_match(one, rule) {
                 return Err(failed(Failure::NoMeaning { rule, reason }));
             }
-            let mut region = universe.diagrams.none();
-            let parts = match seen {
-                Seen::Coming => vec![(universe.diagrams.all(), out.clone())],
-                Seen::Leaving => passed.left.clone(),
+            let Seen::Leaving(device) = seen else {
+                let values = out.clone();
+                regions.push(matching_with(universe, one, rule, early, values).map_err(failed)?);
+                continue;
             };
-            for (part, values) in parts {
+            let mut region = universe.diagrams.none();
+            let (by_it, others): (Vec<&Left>, Vec<&Left>) =
+                passed.left.iter().partition(|left| left.device == *device);
+            for left in by_it.iter().chain(&others) {
+                if left.device != *device
+                    && universe.diagrams.meet(&region, &possible).map_err(limit)?
+                {
+                    break;
+                }
+                let values = left.values.clone();
                 let of_it = matching_with(universe, one, rule, early, values).map_err(failed)?;
-                let of_it = universe.diagrams.and(&part, &of_it).map_err(limit)?;
+                let of_it = universe.diagrams.and(&left.region, &of_it).map_err(limit)?;
                 region = universe.diagrams.or(&region, &of_it).map_err(limit)?;
             }
             regions.push(region);

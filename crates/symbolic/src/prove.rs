@@ -66,7 +66,7 @@ pub enum Claimed {
 impl Claimed {
     fn seen(self) -> Seen {
         match self {
-            Claimed::NeverLeaves(_) => Seen::Leaving,
+            Claimed::NeverLeaves(device) => Seen::Leaving(device),
             Claimed::Always(_)
             | Claimed::Never(_)
             | Claimed::AlwaysLeaves(_)

@@ -70,8 +70,19 @@ pub struct Evaluated {
 pub(crate) struct Passed {
     /// Where packets are led that routing has a way for: the host, or a device.
     pub routed: Vec<(End, Region)>,
-    /// Values of fields of packets that leave, part by part.
-    pub left: Vec<(Region, HashMap<Field, Vec<Bit>>)>,
+    /// Packets that leave, part by part.
+    pub left: Vec<Left>,
+}
+
+/// Packets that leave with the same values.
+#[derive(Clone)]
+pub(crate) struct Left {
+    /// The packets.
+    pub region: Region,
+    /// The index of the device.
+    pub device: u32,
+    /// Values of fields, where they are not those that packets came with.
+    pub values: HashMap<Field, Vec<Bit>>,
 }
 
 impl Passed {

@@ -7,6 +7,7 @@
 //! later chains and routing see. All of it is a function of the packet as it came.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use penstock_net::Network;
 use penstock_packet::PacketType;
@@ -17,7 +18,7 @@ use penstock_program::op::Op;
 
 use super::routed::Out;
 use super::translation::{Moved, Side};
-use super::{Failure, Walk};
+use super::{Decision, Failure, Left, Walk};
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
 use crate::fate::{End, Refusal};
@@ -34,10 +35,27 @@ const TRANSLATED: u32 = 0x1f0;
 type Walked = Result<(), Failure>;
 
 /// Packets on their way, and what last decided that they go on.
-pub(super) struct Piece {
-    pub region: Region,
+#[derive(Clone)]
+pub(super) struct Live {
+    region: Region,
+    /// Apart from each other, and together at least the region. They are cut to it where that
+    /// matters: what the network says of packets makes each of them larger.
+    pieces: Rc<[Piece]>,
+}
+
+/// Packets that the same rule has let on.
+struct Piece {
+    region: Region,
     rule: Option<RuleIndex>,
     base: Option<ChainIndex>,
+}
+
+impl Live {
+    /// Packets of which nothing has decided yet.
+    fn undecided(region: Region) -> Live {
+        let piece = Piece { region: region.clone(), rule: None, base: None };
+        Live { region, pieces: Rc::new([piece]) }
+    }
 }
 
 /// Whether chains of a hook filter: what they decide is what decides of a packet.
@@ -97,7 +115,7 @@ impl Walk<'_, '_> {
         self.no_way_out();
         let first = self.first_tuples(&region);
         self.limit(first)?;
-        let live = vec![Piece { region, rule: None, base: None }];
+        let live = Live::undecided(region);
         match way.start {
             Start::Arrival => self.arrive(way, live)?,
             Start::Host => self.send(way, live)?,
@@ -171,7 +189,7 @@ impl Walk<'_, '_> {
     }
 
     /// What a packet finds that arrives.
-    fn arrive(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Walked {
+    fn arrive(&mut self, way: &Way<'_>, live: Live) -> Walked {
         let mut live = live;
         for (index, passage) in way.of_devices(Hook::Ingress) {
             let Some(device) = way.devices.iter().find(|device| device.index == index) else {
@@ -181,13 +199,12 @@ impl Walk<'_, '_> {
             let on_it = self.limit(on_it)?;
             live = self.pass_some(passage, live, &on_it)?;
         }
-        let all = self.union(&live)?;
-        let refused = self.refused6(way, &all);
+        let refused = self.refused6(way, &live.region);
         for (why, region) in self.limit(refused)? {
             self.end_some(&live, &region, End::Refused(why))?;
-            live = self.without(live, &region)?;
+            live = self.without(&live, &region)?;
         }
-        let all = self.union(&live)?;
+        let all = live.region.clone();
         let every = self.universe.diagrams.all();
         self.tell(&every);
         let live = self.pass(way, Hook::Prerouting, live)?;
@@ -196,12 +213,11 @@ impl Walk<'_, '_> {
     }
 
     /// Routing of packets that arrive, and what comes after it.
-    fn arrived(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Walked {
-        let all = self.union(&live)?;
-        if all.is_none() {
+    fn arrived(&mut self, way: &Way<'_>, live: Live) -> Walked {
+        if live.region.is_none() {
             return Ok(());
         }
-        let routed = self.route_arrivals(way, &all)?;
+        let routed = self.route_arrivals(way, &live.region)?;
         for (refusal, region) in &routed.refused {
             self.end_some(&live, region, End::Refused(*refusal))?;
         }
@@ -210,7 +226,7 @@ impl Walk<'_, '_> {
         let host = self.only(&live, &routed.host)?;
         self.note_routed(End::Host, &routed.host);
         let host = self.pass(way, Hook::Input, host)?;
-        self.end_all(host, End::Host);
+        self.end_all(&host, End::Host)?;
         self.tell(&routed.host);
         self.machine = machine;
         let by_device = self.by_device(way, &routed.ways)?;
@@ -222,7 +238,7 @@ impl Walk<'_, '_> {
         }
         let live = self.only(&live, &on)?;
         self.each_device(way, live, &by_device, &mut |walk, device, live| {
-            let all = walk.union(&live)?;
+            let all = live.region.clone();
             let live = walk.pass(way, Hook::Forward, live)?;
             walk.tell(&all);
             walk.leave(way, live, device, &routed.ways)
@@ -233,14 +249,14 @@ impl Walk<'_, '_> {
     fn each_device(
         &mut self,
         way: &Way<'_>,
-        live: Vec<Piece>,
+        live: Live,
         by_device: &[(u32, Region)],
-        follow: &mut dyn FnMut(&mut Self, u32, Vec<Piece>) -> Walked,
+        follow: &mut dyn FnMut(&mut Self, u32, Live) -> Walked,
     ) -> Walked {
         let machine = self.machine.clone();
         for (index, region) in by_device {
             let live = self.only(&live, region)?;
-            if !live.is_empty() {
+            if !live.region.is_none() {
                 self.machine = machine.clone();
                 self.say_way_out(way, *index);
                 follow(self, *index, live)?;
@@ -263,8 +279,8 @@ impl Walk<'_, '_> {
     /// together each bit would be a choice among addresses.
     fn each_branch(
         &mut self,
-        live: Vec<Piece>,
-        follow: &mut dyn FnMut(&mut Self, Vec<Piece>) -> Walked,
+        live: Live,
+        follow: &mut dyn FnMut(&mut Self, Live) -> Walked,
     ) -> Walked {
         let addresses = (8..40).map(|at| Field::Header { base: Base::Network, at });
         let written = written_fields(self.program);
@@ -276,7 +292,7 @@ impl Walk<'_, '_> {
         for field in addresses {
             plain.writes.remove(&field);
         }
-        let mut rest = self.union(&live)?;
+        let mut rest = live.region.clone();
         for Moved { fields, region, value } in moved {
             let here = self.limit(self.universe.diagrams.and(&rest, &region))?;
             if here.is_none() {
@@ -352,11 +368,10 @@ impl Walk<'_, '_> {
     }
 
     /// What a packet finds that the host sends.
-    fn send(&mut self, way: &Way<'_>, live: Vec<Piece>) -> Walked {
-        let all = self.union(&live)?;
+    fn send(&mut self, way: &Way<'_>, live: Live) -> Walked {
         let every = self.universe.diagrams.all();
         self.tell(&every);
-        let routed = self.route_own(way, &all)?;
+        let routed = self.route_own(way, &live.region)?;
         // The sender learns of it, and there is no packet.
         for (refusal, region) in &routed.refused {
             self.end_some(&live, region, End::Refused(*refusal))?;
@@ -365,7 +380,7 @@ impl Walk<'_, '_> {
         self.on_their_way(&by_device)?;
         self.each_device(way, live, &by_device, &mut |walk, device, live| {
             walk.turned = Some(walk.universe.diagrams.none());
-            let all = walk.union(&live)?;
+            let all = live.region.clone();
             let live = walk.pass(way, Hook::Output, live)?;
             walk.tell(&all);
             let turned = walk.turned.take().unwrap_or_else(|| walk.universe.diagrams.none());
@@ -379,15 +394,14 @@ impl Walk<'_, '_> {
     fn sent(
         &mut self,
         way: &Way<'_>,
-        live: Vec<Piece>,
+        live: Live,
         turned: &Region,
         device: u32,
         ways: &[Out],
     ) -> Walked {
-        let all = self.union(&live)?;
-        let turned = self.limit(self.universe.diagrams.and(&all, turned))?;
+        let turned = self.limit(self.universe.diagrams.and(&live.region, turned))?;
         let machine = self.machine.clone();
-        let straight = self.only(&live, &self.universe.diagrams.not(&turned))?;
+        let straight = self.without(&live, &turned)?;
         self.leave(way, straight, device, ways)?;
         if turned.is_none() {
             return Ok(());
@@ -404,8 +418,8 @@ impl Walk<'_, '_> {
     }
 
     /// The hooks on the way out by a device, and the way out.
-    fn leave(&mut self, way: &Way<'_>, live: Vec<Piece>, device: u32, ways: &[Out]) -> Walked {
-        let all = self.union(&live)?;
+    fn leave(&mut self, way: &Way<'_>, live: Live, device: u32, ways: &[Out]) -> Walked {
+        let all = live.region.clone();
         if all.is_none() {
             return Ok(());
         }
@@ -421,13 +435,13 @@ impl Walk<'_, '_> {
             }
         }
         self.tell(&all);
-        self.passed.left.push((all, self.machine.writes.clone()));
-        self.end_all(live, End::Leaves(device));
-        Ok(())
+        let values = self.machine.writes.clone();
+        self.passed.left.push(Left { region: all, device, values });
+        self.end_all(&live, End::Leaves(device))
     }
 
     /// Passes packets through the chains of a hook, and translates them there.
-    fn pass(&mut self, way: &Way<'_>, hook: Hook, live: Vec<Piece>) -> Result<Vec<Piece>, Failure> {
+    fn pass(&mut self, way: &Way<'_>, hook: Hook, live: Live) -> Result<Live, Failure> {
         self.universe.place.hook = hook;
         self.untranslated = Side::at(hook).filter(|_| way.translates());
         self.moved.clear();
@@ -436,8 +450,7 @@ impl Walk<'_, '_> {
             None => live,
         };
         if let Some(side) = self.untranslated.take() {
-            let all = self.union(&live)?;
-            let possible = self.translate(side, &all)?;
+            let possible = self.translate(side, &live.region)?;
             live = self.only(&live, &possible)?;
         }
         Ok(live)
@@ -447,21 +460,23 @@ impl Walk<'_, '_> {
     fn pass_some(
         &mut self,
         passage: &Passage,
-        live: Vec<Piece>,
+        live: Live,
         region: &Region,
-    ) -> Result<Vec<Piece>, Failure> {
+    ) -> Result<Live, Failure> {
         self.universe.place.hook = passage.hook;
         self.untranslated = None;
+        let outside = self.without(&live, region)?;
         let inside = self.only(&live, region)?;
-        let mut all = self.without(live, region)?;
-        all.extend(self.through(passage, inside)?);
-        Ok(all)
+        let inside = self.through(passage, inside)?;
+        let region = self.limit(self.universe.diagrams.or(&outside.region, &inside.region))?;
+        let mut pieces = self.cut(&outside)?;
+        pieces.extend(self.cut(&inside)?);
+        Ok(Live { region, pieces: pieces.into() })
     }
 
     /// Passes packets through chains.
-    fn through(&mut self, passage: &Passage, live: Vec<Piece>) -> Result<Vec<Piece>, Failure> {
-        let all = self.union(&live)?;
-        if all.is_none() {
+    fn through(&mut self, passage: &Passage, live: Live) -> Result<Live, Failure> {
+        if live.region.is_none() {
             return Ok(live);
         }
         let first = self.decisions.len();
@@ -474,41 +489,56 @@ impl Walk<'_, '_> {
             .flat_map(|key| [CtDir::Original, CtDir::Reply].map(|dir| Field::Ct(key, Some(dir))));
         let free: Vec<u32> =
             addresses.chain(known).flat_map(|f| self.universe.variables(f).to_vec()).collect();
-        let wider = self.limit(self.universe.diagrams.whatever(&all, free.into_iter()))?;
+        let wider = self.universe.diagrams.whatever(&live.region, free.into_iter());
+        let wider = self.limit(wider)?;
+        let untranslated = self.untranslated.is_some();
         self.hook(&passage.bases, &wider)?;
         let mut on = Vec::new();
+        let mut lost = Vec::new();
         for mut decision in self.decisions.split_off(first) {
-            decision.region = self.limit(self.universe.diagrams.and(&decision.region, &all))?;
-            if decision.region.is_none() {
+            if decision.end == End::Accept {
+                let Decision { region, rule, base, .. } = decision;
+                on.push(Piece { region, rule, base });
                 continue;
             }
-            match decision.end {
-                End::Accept => on.push(Piece {
-                    region: decision.region,
-                    rule: decision.rule,
-                    base: decision.base,
-                }),
-                _ => self.decisions.push(decision),
+            decision.region =
+                self.limit(self.universe.diagrams.and(&decision.region, &live.region))?;
+            if !decision.region.is_none() {
+                lost.push(decision.region.clone());
+                self.decisions.push(decision);
             }
         }
+        let d = &self.universe.diagrams;
+        let region = match untranslated && self.untranslated.is_none() {
+            // Some choices of translation are none: nothing became of such packets.
+            true => {
+                let regions: Vec<Region> = on.iter().map(|piece| piece.region.clone()).collect();
+                d.union(&regions).and_then(|on| d.and(&live.region, &on))
+            }
+            false => d.union(&lost).and_then(|lost| d.minus(&live.region, &lost)),
+        };
+        let region = self.limit(region)?;
         if filters(passage.hook) {
-            return Ok(on);
+            return Ok(Live { region, pieces: on.into() });
         }
-        // Whoever decided before is still who decided.
+        // Whoever decided before is still who decided; a policy that lets all pass decides nothing.
+        let is_decided = live.pieces.iter().all(|piece| piece.base.is_some());
+        if is_decided || on.iter().all(|passed| passed.rule.is_none()) {
+            return Ok(Live { region, pieces: live.pieces });
+        }
         let mut pieces = Vec::new();
-        for piece in &live {
+        for piece in live.pieces.iter() {
             for passed in &on {
                 let both = self.universe.diagrams.and(&piece.region, &passed.region);
                 let region = self.limit(both)?;
                 if !region.is_none() {
-                    // A policy that lets all pass decides nothing.
                     let is_new = piece.base.is_none() && passed.rule.is_some();
                     let from = if is_new { passed } else { piece };
-                    pieces.push(Piece { region, rule: from.rule, base: from.base });
+                    pieces.push(Piece { region, ..*from });
                 }
             }
         }
-        Ok(pieces)
+        Ok(Live { region, pieces: pieces.into() })
     }
 
     /// Makes the last hop count, where rules look at it.
@@ -567,49 +597,51 @@ impl Walk<'_, '_> {
         d.union(&turned)
     }
 
-    fn union(&self, live: &[Piece]) -> Result<Region, Failure> {
-        let regions: Vec<Region> = live.iter().map(|piece| piece.region.clone()).collect();
-        self.limit(self.universe.diagrams.union(&regions))
+    /// Those packets that are in a region.
+    fn only(&self, live: &Live, region: &Region) -> Result<Live, Failure> {
+        let region = self.limit(self.universe.diagrams.and(&live.region, region))?;
+        Ok(Live { region, pieces: live.pieces.clone() })
     }
 
-    /// Those packets that are in a region.
-    fn only(&self, live: &[Piece], region: &Region) -> Result<Vec<Piece>, Failure> {
+    /// Those packets that are not in a region.
+    fn without(&self, live: &Live, region: &Region) -> Result<Live, Failure> {
+        let others = self.universe.diagrams.not(region);
+        self.only(live, &others)
+    }
+
+    /// Packets by what let them on.
+    fn cut(&self, live: &Live) -> Result<Vec<Piece>, Failure> {
         let mut all = Vec::new();
-        for piece in live {
-            let inside = self.limit(self.universe.diagrams.and(&piece.region, region))?;
-            if !inside.is_none() {
-                all.push(Piece { region: inside, rule: piece.rule, base: piece.base });
+        for piece in live.pieces.iter() {
+            let region = self.limit(self.universe.diagrams.and(&piece.region, &live.region))?;
+            if !region.is_none() {
+                all.push(Piece { region, ..*piece });
             }
         }
         Ok(all)
     }
 
-    /// Those packets that are not in a region.
-    fn without(&self, live: Vec<Piece>, region: &Region) -> Result<Vec<Piece>, Failure> {
-        let others = self.universe.diagrams.not(region);
-        self.only(&live, &others)
-    }
-
     /// Packets of a region come to an end.
-    fn end_some(&mut self, live: &[Piece], region: &Region, end: End) -> Walked {
+    fn end_some(&mut self, live: &Live, region: &Region, end: End) -> Walked {
         let ended = self.only(live, region)?;
         match end {
             // The network decides, and no rule.
             End::Refused(_) => {
-                let region = self.union(&ended)?;
                 self.base = None;
-                self.decide(region, end, None);
+                self.decide(ended.region, end, None);
+                Ok(())
             }
-            _ => self.end_all(ended, end),
+            _ => self.end_all(&ended, end),
         }
-        Ok(())
     }
 
-    fn end_all(&mut self, live: Vec<Piece>, end: End) {
-        for Piece { region, rule, base } in live {
-            self.base = base;
-            self.decide(region, end, rule);
-        }
+    fn end_all(&mut self, live: &Live, end: End) -> Walked {
+        let all = self.cut(live)?;
+        self.decisions.extend(all.into_iter().map(|piece| {
+            let Piece { region, rule, base } = piece;
+            Decision { region, end, rule, base }
+        }));
+        Ok(())
     }
 
     fn note_routed(&mut self, end: End, region: &Region) {
