@@ -2,6 +2,7 @@
 
 //! All packets, as far as rules tell them apart: which fields there are, and their variables.
 
+mod arrival;
 mod exthdr;
 mod possible;
 

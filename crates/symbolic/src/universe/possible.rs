@@ -10,7 +10,6 @@ use super::Universe;
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Diagrams, Region};
 use crate::field::{Base, Field, state};
-use crate::way::Device;
 
 /// Extension headers of IPv6 that the walk to the transport header passes.
 const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
@@ -334,18 +333,6 @@ impl Universe {
             }
         }
         Ok(())
-    }
-
-    /// Packets that arrive on a device, by all that is asked of it.
-    fn of_device(&self, device: &Device) -> Decided<Region> {
-        let Device { index, interface, .. } = device;
-        self.with_values(&[
-            (Field::Meta(MetaKey::Iif), index.to_be_bytes().to_vec()),
-            (Field::Meta(MetaKey::IifName), interface.name.to_vec()),
-            (Field::Meta(MetaKey::IifKind), interface.kind.to_vec()),
-            (Field::Meta(MetaKey::IifType), interface.arphrd.to_be_bytes().to_vec()),
-            (Field::Meta(MetaKey::IifGroup), interface.group.to_be_bytes().to_vec()),
-        ])
     }
 
     /// What connection tracking says goes together.

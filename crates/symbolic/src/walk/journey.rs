@@ -113,6 +113,10 @@ impl Walk<'_, '_> {
             self.decide(absent, End::Refused(Refusal::Absent), None);
         }
         self.no_way_out();
+        if way.start == Start::Arrival {
+            let known = self.universe.arrival_bits();
+            self.machine.writes.extend(self.limit(known)?);
+        }
         let first = self.first_tuples(&region);
         self.limit(first)?;
         let live = Live::undecided(region);

@@ -48,7 +48,7 @@ impl Walk<'_, '_> {
 
     /// Packets that arrive on a device.
     pub(super) fn arriving_on(&mut self, device: &Device) -> Decided<Region> {
-        let bits = self.universe.bits(Field::Meta(MetaKey::IifName))?;
+        let bits = self.machine.field(self.universe, Field::Meta(MetaKey::IifName))?;
         bits::equal(&self.universe.diagrams, &bits, &device.interface.name, &[0xff; 16])
     }
 
