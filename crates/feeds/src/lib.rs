@@ -13,8 +13,10 @@
 //! | [`list`] | plain lists |
 //! | [`elements`] | elements as they are to be, and the changes that lead there |
 //! | [`listing`] | elements as they are |
+//! | [`flow`] | flow specifications of BGP, and their rules |
 
 pub mod elements;
+pub mod flow;
 pub mod list;
 pub mod listing;
 pub mod span;
