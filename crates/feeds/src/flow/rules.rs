@@ -54,7 +54,10 @@ impl FlowRules {
             Some(rate @ (Rate::Bytes(_) | Rate::Packets(_))) => {
                 let name = format!("flow-{key}");
                 let definition = match rate {
-                    Rate::Packets(rate) => format!("rate over {rate}/second"),
+                    // A second's worth may come at once, as with bytes.
+                    Rate::Packets(rate) => {
+                        format!("rate over {rate}/second burst {} packets", rate.min(1 << 30))
+                    }
                     Rate::Bytes(rate) => format!("rate over {rate} bytes/second"),
                     Rate::Zero => String::new(),
                 };
@@ -104,6 +107,13 @@ fn matches(spec: &FlowSpec) -> Result<Vec<String>, String> {
         Family::V4 => "meta nfproto ipv4".to_owned(),
         Family::V6 => "meta nfproto ipv6".to_owned(),
     }];
+    if spec.components().iter().any(reads_transport) {
+        let not_later = match family {
+            Family::V4 => vec!["ip frag-off & 0x1fff == 0"],
+            Family::V6 => vec!["exthdr frag missing", "frag frag-off { 0 }"],
+        };
+        all = not_later.iter().map(|met| format!("{} {met}", all[0])).collect();
+    }
     for component in spec.components() {
         let alternatives = match component {
             Component::Destination(pattern) => pattern_match(family, "daddr", *pattern),
@@ -139,6 +149,23 @@ fn matches(spec: &FlowSpec) -> Result<Vec<String>, String> {
         all = all.iter().flat_map(with).collect();
     }
     Ok(all)
+}
+
+/// Whether a component is about bytes that fragments other than the first do not have. Loads of
+/// one, two and four bytes do not ask for fragments (`nft_payload_fast_eval()` of Linux).
+fn reads_transport(component: &Component) -> bool {
+    match component {
+        Component::Destination(_) | Component::Source(_) => false,
+        Component::Bits(field, _) => *field == BitField::TcpFlags,
+        Component::Numbers(field, _) => matches!(
+            field,
+            Field::Port
+                | Field::DestinationPort
+                | Field::SourcePort
+                | Field::IcmpType
+                | Field::IcmpCode
+        ),
+    }
 }
 
 fn pattern_match(family: Family, end: &str, pattern: Pattern) -> Vec<String> {
