@@ -13,8 +13,12 @@
 //! | [`list`] | plain lists |
 //! | [`elements`] | elements as they are to be, and the changes that lead there |
 //! | [`listing`] | elements as they are |
+//! | [`crowdsec`] | decisions of CrowdSec |
+//! | [`bgp`] | sessions and routes of BGP, and the table that they become |
 //! | [`flow`] | flow specifications of BGP, and their rules |
 
+pub mod bgp;
+pub mod crowdsec;
 pub mod elements;
 pub mod flow;
 pub mod list;

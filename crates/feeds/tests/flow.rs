@@ -113,10 +113,8 @@ impl Packet {
                 header.extend([field[0], field[1], 64, self.protocol, 0, 0]);
                 header.extend((self.source as u32).to_be_bytes());
                 header.extend((self.destination as u32).to_be_bytes());
-                let sum: u32 = header
-                    .chunks(2)
-                    .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
-                    .sum();
+                let sum: u32 =
+                    header.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
                 let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
                 header[10..12].copy_from_slice(&sum.to_be_bytes());
                 frame.extend(header);
@@ -170,17 +168,25 @@ fn any_group<T: Clone>(items: &[T], and: fn(&T) -> bool, met: impl Fn(&T) -> boo
 }
 
 fn compares(items: &[Numeric], value: u32) -> bool {
-    any_group(items, |i| i.and, |i| {
-        let order = value.cmp(&i.value);
-        (i.less && order.is_lt()) || (i.greater && order.is_gt()) || (i.equal && order.is_eq())
-    })
+    any_group(
+        items,
+        |i| i.and,
+        |i| {
+            let order = value.cmp(&i.value);
+            (i.less && order.is_lt()) || (i.greater && order.is_gt()) || (i.equal && order.is_eq())
+        },
+    )
 }
 
 fn has_bits(items: &[Bits], value: u32) -> bool {
-    any_group(items, |i| i.and, |i| {
-        let met = if i.all { value & i.value == i.value } else { value & i.value != 0 };
-        if i.not { !met } else { met }
-    })
+    any_group(
+        items,
+        |i| i.and,
+        |i| {
+            let met = if i.all { value & i.value == i.value } else { value & i.value != 0 };
+            if i.not { !met } else { met }
+        },
+    )
 }
 
 fn meets(packet: &Packet, spec: &FlowSpec) -> bool {
@@ -216,9 +222,7 @@ fn meets(packet: &Packet, spec: &FlowSpec) -> bool {
                     && packet.has_transport()
                     && has_bits(items, packet.flags.into())
             }
-            Component::Bits(BitField::Fragment, items) => {
-                has_bits(items, packet.fragment_bits())
-            }
+            Component::Bits(BitField::Fragment, items) => has_bits(items, packet.fragment_bits()),
         })
 }
 
@@ -395,7 +399,9 @@ fn packets_beyond_a_rate_are_dropped_and_others_pass() {
     let pattern = Pattern::new(Family::V4, 0xc612_0000, 0, 16).unwrap();
     let spec = FlowSpec::new(Family::V4, vec![Component::Destination(pattern)]).unwrap();
     let rate = |rate| Actions { rate: Some(rate), ..Actions::default() };
-    for (actions, expected) in [(rate(Rate::Bytes(1000)), [40, 10]), (rate(Rate::Packets(10)), [40, 10])] {
+    for (actions, expected) in
+        [(rate(Rate::Bytes(1000)), [40, 10]), (rate(Rate::Packets(10)), [40, 10])]
+    {
         let rules = FlowRules::new(&spec, &actions).unwrap();
         let ruleset = ruleset(&network, &[rules]);
         let mut dataplane = Dataplane::new(&network, &ruleset).unwrap();

@@ -49,7 +49,8 @@ impl Actions {
                 Ok(())
             }
             (0x80..=0x82, 0x08) => {
-                Err("redirection to a VRF: there are none, rules can mark packets for routing".into())
+                Err("redirection to a VRF: there are none, rules can mark packets for routing"
+                    .into())
             }
             (0x80, 0x09) => {
                 self.mark = Some(bytes[7] & 0x3f);
@@ -76,9 +77,7 @@ impl Actions {
             (None, rate) => Some(rate),
             (Some(Rate::Zero), _) | (_, Rate::Zero) => Some(Rate::Zero),
             (Some(Rate::Bytes(one)), Rate::Bytes(other)) => Some(Rate::Bytes(one.min(other))),
-            (Some(Rate::Packets(one)), Rate::Packets(other)) => {
-                Some(Rate::Packets(one.min(other)))
-            }
+            (Some(Rate::Packets(one)), Rate::Packets(other)) => Some(Rate::Packets(one.min(other))),
             _ => return Err("a rate of bytes and one of packets".into()),
         };
         Ok(())
@@ -120,7 +119,8 @@ mod tests {
             ),
             (
                 &[0x8008_fde9_0000_000c],
-                Err("redirection to a VRF: there are none, rules can mark packets for routing".into()),
+                Err("redirection to a VRF: there are none, rules can mark packets for routing"
+                    .into()),
             ),
             (&[0x010c_c612_0001_0000], Err("redirection to a next hop".into())),
             (&[0x80ff_0000_0000_0000], Err("the action with type 0x80ff".into())),

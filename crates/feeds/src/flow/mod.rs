@@ -46,7 +46,8 @@ impl Pattern {
     /// The bits that count.
     pub fn mask(self, family: Family) -> u128 {
         let from = |bit: u8| {
-            family.highest() & u128::MAX.checked_shr(128 - u32::from(family.bits() - bit)).unwrap_or(0)
+            family.highest()
+                & u128::MAX.checked_shr(128 - u32::from(family.bits() - bit)).unwrap_or(0)
         };
         from(self.offset) & !from(self.length)
     }

@@ -15,10 +15,8 @@ impl FlowSpec {
         let family = self.family;
         family.cmp(&other.family).then_with(|| {
             for (mine, its) in self.components.iter().zip(&other.components) {
-                let decided = mine
-                    .number()
-                    .cmp(&its.number())
-                    .then_with(|| same_type(family, mine, its));
+                let decided =
+                    mine.number().cmp(&its.number()).then_with(|| same_type(family, mine, its));
                 if decided != Ordering::Equal {
                     return decided;
                 }
