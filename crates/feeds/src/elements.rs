@@ -176,7 +176,8 @@ pub fn deltas(from: &Elements, to: &Elements, most: usize) -> Vec<Delta> {
             && old == new
             && is_same_time(**end, **new_end)
         {
-            (from.next(), to.next());
+            from.next();
+            to.next();
             continue;
         }
         let is_apart =
