@@ -11,12 +11,12 @@ use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
     ask, attach, bench, bpf, capture, check, completion, confirm, cover, detach, diff, down, draw,
-    exec, failover, monitor, net, nft, port, prove, run, show, table, test, top, trace, translate,
-    up, web,
+    exec, failover, feed, monitor, net, nft, port, prove, run, show, table, test, top, trace,
+    translate, up, web,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 31] = [
+pub const COMMANDS: [Command; 32] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -145,6 +145,13 @@ pub const COMMANDS: [Command; 31] = [
         sections: &failover::SECTIONS,
         operands: Values::OneOf(&failover::WORDS),
         main: |args| failover::main(args),
+    },
+    Command {
+        name: "feed",
+        about: "keep sets and rules as block lists, CrowdSec or BGP have them; announce sets",
+        sections: &feed::options::SECTIONS,
+        operands: Values::OneOf(&feed::options::WORDS),
+        main: |args| feed::main(args),
     },
     Command {
         name: "confirm",
@@ -297,6 +304,7 @@ mod tests {
             ("conntrack", include_str!("../../../man/penstock-conntrack.8")),
             ("port", include_str!("../../../man/penstock-port.8")),
             ("failover", include_str!("../../../man/penstock-failover.8")),
+            ("feed", include_str!("../../../man/penstock-feed.8")),
             ("check", include_str!("../../../man/penstock-check.8")),
             ("show", include_str!("../../../man/penstock-show.8")),
             ("capture", include_str!("../../../man/penstock-capture.8")),

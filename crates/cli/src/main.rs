@@ -22,6 +22,7 @@ mod down;
 mod draw;
 mod exec;
 mod failover;
+mod feed;
 mod input;
 mod learn;
 mod log;

@@ -158,12 +158,16 @@ impl Delta {
 }
 
 /// The changes that lead from some elements to others, in parts of about `most` changes.
-pub fn deltas(from: &Elements, to: &Elements, most: usize) -> Vec<Delta> {
+pub fn deltas<'e>(
+    from: impl IntoIterator<Item = (&'e Span, &'e Deadline)>,
+    to: impl IntoIterator<Item = (&'e Span, &'e Deadline)>,
+    most: usize,
+) -> Vec<Delta> {
     let mut all = Vec::new();
     let mut part = Delta::default();
     // The last address that the part is about.
     let mut reached: Option<Span> = None;
-    let (mut from, mut to) = (from.iter().peekable(), to.iter().peekable());
+    let (mut from, mut to) = (from.into_iter().peekable(), to.into_iter().peekable());
     loop {
         let (old, new) = (from.peek(), to.peek());
         let (old_first, next) = match (old, new) {

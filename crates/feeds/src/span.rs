@@ -103,6 +103,35 @@ impl Span {
         self.family == other.family && self.first <= other.first && other.last <= self.last
     }
 
+    /// Its first address, and the length of the longest prefix that begins there and has its last
+    /// address; of a prefix, it is that prefix.
+    pub fn as_prefix(self) -> (IpAddr, u8) {
+        let differing = 128 - (self.first ^ self.last).leading_zeros();
+        (self.family.address(self.first), self.family.bits() - differing as u8)
+    }
+
+    /// The fewest prefixes that are its addresses together, in their order.
+    pub fn prefixes(self) -> Vec<Span> {
+        let mut all = Vec::new();
+        let mut first = self.first;
+        loop {
+            // As large as alignment and the end allow; all of IPv6 is no number of addresses.
+            let mut bits = first.trailing_zeros().min(u32::from(self.family.bits()));
+            let last = loop {
+                let hosts = u128::MAX.checked_shr(128 - bits).unwrap_or(0);
+                match first.checked_add(hosts).filter(|last| *last <= self.last) {
+                    Some(last) => break last,
+                    None => bits -= 1,
+                }
+            };
+            all.push(Span { family: self.family, first, last });
+            match last.checked_add(1) {
+                Some(next) if next <= self.last => first = next,
+                _ => return all,
+            }
+        }
+    }
+
     /// The length of the prefix that it is, if it is one.
     pub fn prefix_length(self) -> Option<u8> {
         let hosts = self.first ^ self.last;
@@ -157,6 +186,24 @@ impl FromStr for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_are_prefixes_together() {
+        for (text, expected) in [
+            ("198.18.0.1-198.18.0.6", "198.18.0.1 198.18.0.2/31 198.18.0.4/31 198.18.0.6"),
+            ("198.18.0.0/24", "198.18.0.0/24"),
+            ("0.0.0.0/0", "0.0.0.0/0"),
+            ("::/0", "::/0"),
+            ("::-::2", "::/127 ::2"),
+            ("255.255.255.254-255.255.255.255", "255.255.255.254/31"),
+        ] {
+            let prefixes = text.parse::<Span>().unwrap().prefixes();
+            let all: Vec<String> = prefixes.iter().map(Span::to_string).collect();
+            assert_eq!(all.join(" "), expected, "{text}");
+        }
+        let (network, length) = "198.18.0.0/24".parse::<Span>().unwrap().as_prefix();
+        assert_eq!(format!("{network}/{length}"), "198.18.0.0/24");
+    }
 
     #[test]
     fn spans_are_read_and_written_as_elements_are() {

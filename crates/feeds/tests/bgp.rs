@@ -336,7 +336,7 @@ fn rules_that_stay_are_not_touched() {
             }
         }
         let before: BTreeSet<String> = handles(&mut rules);
-        let commands = rules.listed().flow_commands(&settings, &wanted.flows);
+        let commands = rules.listed().flow_commands(&settings, &wanted.flows, false);
         if !commands.is_empty() {
             rules.run(&commands);
         }
@@ -346,7 +346,7 @@ fn rules_that_stay_are_not_touched() {
             .flat_map(|f| f.rules.iter().map(|(name, _)| name.clone()))
             .collect();
         assert_eq!(rules.flows(), names, "round {round}: {commands}");
-        assert_eq!(rules.listed().flow_commands(&settings, &wanted.flows), "");
+        assert_eq!(rules.listed().flow_commands(&settings, &wanted.flows, false), "");
         assert!(rules.listed().is_whole(&settings));
         // A rule with its handle, which was there and is wanted, is there.
         let after = handles(&mut rules);

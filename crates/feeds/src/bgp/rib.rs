@@ -112,6 +112,12 @@ impl Rib {
         self.forget();
     }
 
+    /// Forgets all sessions and routes.
+    pub fn clear(&mut self) {
+        self.sessions.clear();
+        self.count = 0;
+    }
+
     /// Takes an event.
     pub fn take(&mut self, said: Said, now: u64) -> Taken {
         let Said { peer, event } = said;

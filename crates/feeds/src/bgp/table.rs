@@ -183,6 +183,8 @@ pub struct Listed {
     /// Handle and name of the rules of flow specifications.
     flow_rules: Vec<(u64, String)>,
     limits: BTreeSet<String>,
+    /// Names of its counters.
+    pub counters: BTreeSet<String>,
 }
 
 impl Listed {
@@ -208,6 +210,8 @@ impl Listed {
                 };
                 let (hook, priority) = (&chain["hook"], &chain["prio"]);
                 listed.objects.insert(chain_words(&name("chain"), hook, priority, devices));
+            } else if object.get("counter").is_some() {
+                listed.counters.insert(name("counter"));
             } else if object.get("limit").is_some() {
                 listed.limits.insert(name("limit"));
             } else if let Some(rule) = object.get("rule") {
@@ -240,8 +244,14 @@ impl Listed {
     }
 
     /// Commands that make the rules of flow specifications those that are wanted; rules that stay
-    /// are not touched, and keep their counters. Empty if all is as it is to be.
-    pub fn flow_commands(&self, settings: &Settings, flows: &[FlowRules]) -> String {
+    /// are not touched, and keep their counters. Empty if all is as it is to be. Rules that are not
+    /// wanted stay where they are if `keeps_others`.
+    pub fn flow_commands(
+        &self,
+        settings: &Settings,
+        flows: &[FlowRules],
+        keeps_others: bool,
+    ) -> String {
         let chain = format!("inet {} {FLOW_CHAIN}", settings.table);
         let wanted: Vec<&(String, String)> = flows.iter().flat_map(|f| &f.rules).collect();
         let names: HashSet<&str> = wanted.iter().map(|(name, _)| &**name).collect();
@@ -266,7 +276,7 @@ impl Listed {
                 let _ = writeln!(text, "add limit inet {table} {name} {{ {definition}; }}");
             }
         }
-        for handle in go {
+        for handle in go.into_iter().filter(|_| !keeps_others) {
             let _ = writeln!(text, "delete rule {chain} handle {handle}");
         }
         let mut stay = stay.into_iter().peekable();
@@ -283,7 +293,8 @@ impl Listed {
             }
         }
         let needed: HashSet<&str> = limits.map(|(name, _)| &**name).collect();
-        for name in self.limits.iter().filter(|name| !needed.contains(&***name)) {
+        let is_over = |name: &&String| !keeps_others && !needed.contains(&***name);
+        for name in self.limits.iter().filter(is_over) {
             let _ = writeln!(text, "delete limit inet {} {name}", settings.table);
         }
         text
