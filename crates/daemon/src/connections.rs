@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use penstock_conntrack::{Conntrack, Flow, FlowChange, Statistics, Tracker, Tuple};
 use penstock_dataplane::Dataplane;
+use penstock_net::Network;
 use penstock_nfnetlink::{
     ConnectionEvent, Connections, Expected, NewExpected, NewFlow, Wanted, of_connection,
 };
@@ -156,6 +157,17 @@ impl Tables {
         for event in events {
             watchers.sockets.iter().for_each(|watcher| watcher.tell_caused(event, 0));
         }
+    }
+
+    /// The network that packets meet.
+    ///
+    /// # Errors
+    /// `EIO` if the worker does not answer.
+    pub(crate) fn network(&self) -> Result<Arc<Network>, Errno> {
+        let request = |to: Sender<Arc<Network>>| {
+            Request::Look(Box::new(move |path| drop(to.send(path.network().clone()))))
+        };
+        self.workers.ask_one(0, request, ANSWER).ok_or(Errno::Eio)
     }
 
     /// How many workers there are.

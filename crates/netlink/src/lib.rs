@@ -58,6 +58,7 @@ mod vlans;
 mod xdp;
 mod xfrm;
 
+pub use address::Assigned;
 pub use devconf::{devconf_file, read_devconf, unfollowed_devconf};
 pub use host_sysctls::read_sysctls;
 pub use kept::Kept;

@@ -181,6 +181,7 @@ fn peer() -> PeerStatus {
         cache_full: 12,
         committed: 13,
         commit_failed: 14,
+        announced: 22,
         bulk: true,
         purge_in: Some(59.5),
     }

@@ -8,18 +8,21 @@
 //! | `read` | sections and clauses |
 //! | `links` | links to the peer |
 //! | `filter` | which connections are told |
+//! | `own` | the section `Penstock`, which conntrackd does not have |
 //!
 //! What is not there is refused; what has no meaning without a kernel's table in between is named
 //! in [`Config::warnings`].
 
 mod filter;
 mod links;
+mod own;
 mod read;
 mod words;
 
 use std::net::{IpAddr, Ipv4Addr};
 
 pub use filter::{Filter, List, Network, Policy};
+pub use own::Announce;
 
 /// A mode, and what it can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +142,8 @@ pub struct Config {
     pub limit: usize,
     /// Which connections are told.
     pub filter: Filter,
+    /// How addresses are announced after a takeover (`Penstock`).
+    pub announce: Announce,
     /// Sentences about clauses that have no meaning here.
     pub warnings: Vec<String>,
 }

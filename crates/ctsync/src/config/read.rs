@@ -3,6 +3,7 @@
 //! Sections and clauses (`read_config_yy.y`).
 
 use super::links::{self, Transport};
+use super::own::Own;
 use super::words::Words;
 use super::{Config, Expectations, Filter, Mode};
 
@@ -50,6 +51,7 @@ struct Reading {
     purge_timeout: Option<u32>,
     limit: Option<usize>,
     filter: Filter,
+    own: Own,
     warnings: Vec<String>,
     /// Clauses without a meaning, which are named together.
     unused: Vec<String>,
@@ -188,6 +190,7 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
                 words.section(|words, clause| reading.sync(words, clause))?;
             }
             "General" => words.section(|words, clause| reading.general(words, clause))?,
+            "Penstock" => reading.own = Own::read(&mut words)?,
             "Stats" => return Err(words.error("Stats is not there: `penstock show` has counts")),
             "Helper" => {
                 return Err(words.error("Helper is not there: rules give connections helpers"));
@@ -216,6 +219,7 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
         purge_timeout: reading.purge_timeout.unwrap_or(PURGE),
         limit: reading.limit.unwrap_or(LIMIT),
         filter: reading.filter,
+        announce: reading.own.announce,
         warnings: reading.warnings,
     })
 }

@@ -16,6 +16,7 @@ use penstock_ctsync::{
 use penstock_nfnetlink::Expected;
 use penstock_print::show::peer::{PeerMalformed, PeerStatus};
 
+use super::announce::Announcer;
 use super::bulk::{Bulk, Place};
 use super::convert::{expectation_state, state_of};
 use super::links::{LONGEST, Links};
@@ -70,6 +71,7 @@ pub(super) struct Exchange {
     heard: Option<u64>,
     taken_over: TakenOver,
     purge_at: Option<u64>,
+    announcer: Announcer,
     looked: u64,
     /// How many events were missed at the last look, and when that was more than before.
     missed: (u64, Option<u64>),
@@ -85,6 +87,7 @@ impl Exchange {
         tables: Arc<Tables>,
         told: TellingEnd,
         asked: Arc<Inbox<Request>>,
+        announcer: Announcer,
         now: u64,
     ) -> Self {
         let mut mode = Mode::new(&config.mode, (now / SECOND) as u32, now);
@@ -111,6 +114,7 @@ impl Exchange {
             heard: None,
             taken_over: TakenOver::default(),
             purge_at: None,
+            announcer,
             looked: 0,
             missed: (0, None),
             last_bulk: 0,
@@ -349,6 +353,7 @@ impl Exchange {
 
     fn do_what_is_due(&mut self, now: u64) {
         self.mode.tick(now);
+        self.announcer.tick(now, &self.tables);
         if now.saturating_sub(self.looked) < LOOK {
             return;
         }
@@ -420,6 +425,8 @@ impl Exchange {
                 let expected = expect_all(&self.tables, self.expected.drain(now));
                 done.failed += expected.failed;
                 self.taken_over.add(done);
+                self.announcer.begin(crate::now());
+                self.announcer.tick(crate::now(), &self.tables);
                 self.tell_all(now);
                 let TakenOver { entered, failed } = done;
                 let sentence = match failed {
@@ -432,6 +439,7 @@ impl Exchange {
                 Ok(sentence)
             }
             Transition::Backup | Transition::Fault => {
+                self.announcer.end();
                 let seconds = u64::from(self.config.purge_timeout);
                 self.purge_at.get_or_insert(now + seconds * SECOND);
                 let mut sentence = format!("own connections end in {seconds} s");
@@ -472,6 +480,7 @@ impl Exchange {
             cache_full: self.cache.refused() + self.expected.refused(),
             committed: self.taken_over.entered,
             commit_failed: self.taken_over.failed,
+            announced: self.announcer.sent,
             bulk: self.bulk.is_some(),
             purge_in: self.purge_at.map(|at| at.saturating_sub(now) as f64 / SECOND as f64),
         }

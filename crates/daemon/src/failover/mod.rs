@@ -6,11 +6,13 @@
 //! | file | is |
 //! | --- | --- |
 //! | `exchange` | the thread: events, datagrams and requests, one after the other |
+//! | `announce` | addresses are announced after a takeover |
 //! | `bulk` | the table is told part by part |
 //! | `take_over` | connections of the peer are entered into the tables of the workers |
 //! | `convert` | connections of the table as messages have them, and back |
 //! | [`links`] | sockets, and which of them is used |
 
+mod announce;
 mod bulk;
 mod convert;
 mod exchange;
@@ -27,6 +29,8 @@ use penstock_ctsync::config::Config;
 use penstock_print::show::peer::PeerStatus;
 
 use crate::connections::Tables;
+use crate::devices::taken_ports::TakenPorts;
+use crate::failover::announce::Announcer;
 use crate::failover::exchange::Exchange;
 use crate::failover::links::Links;
 use crate::peer_watcher::{PeerWatcher, Waker};
@@ -77,13 +81,26 @@ impl Failover {
     ///
     /// # Errors
     /// There is no thread, or no descriptor.
-    pub(crate) fn begin(config: &Config, links: Links, tables: Arc<Tables>) -> io::Result<Self> {
+    pub(crate) fn begin(
+        config: &Config,
+        links: Links,
+        tables: Arc<Tables>,
+        ports: Arc<TakenPorts>,
+    ) -> io::Result<Self> {
         let asked = Arc::new(Inbox::new()?);
         let waker = Arc::new(Waker::new()?);
         let (watcher, told) =
             PeerWatcher::new(config.filter.clone(), config.expectations.clone(), waker);
-        let exchange =
-            Exchange::new(config.clone(), links, tables.clone(), told, asked.clone(), crate::now());
+        let announcer = Announcer::new(config.announce, ports)?;
+        let exchange = Exchange::new(
+            config.clone(),
+            links,
+            tables.clone(),
+            told,
+            asked.clone(),
+            announcer,
+            crate::now(),
+        );
         let thread = Builder::new().name("peer".into()).spawn(move || {
             seccomp::enter(Thread::Peer);
             exchange.run();

@@ -219,7 +219,12 @@ impl Server {
     /// There is no thread, or no descriptor.
     pub(crate) fn begin_failover(&self, links: Links) -> io::Result<()> {
         let Some(config) = &self.config.sync else { return Ok(()) };
-        let failover = Failover::begin(config, links, self.tables.clone())?;
+        let failover = Failover::begin(
+            config,
+            links,
+            self.tables.clone(),
+            self.ports.taken.clone(),
+        )?;
         // It is begun once.
         let _ = self.failover.set(failover);
         Ok(())

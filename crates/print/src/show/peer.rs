@@ -75,6 +75,9 @@ pub struct PeerStatus {
     pub committed: u64,
     /// Connections of the peer that could not be entered.
     pub commit_failed: u64,
+    /// Announcements of addresses that were sent after takeovers: packets of ARP and of neighbour
+    /// discovery.
+    pub announced: u64,
     /// Whether all connections are being told.
     pub bulk: bool,
     /// Seconds until all connections end, if they are to.
@@ -148,6 +151,9 @@ impl fmt::Display for PeerStatus {
                 "  taken over: {} connections, {} failed",
                 self.committed, self.commit_failed
             )?;
+        }
+        if self.announced > 0 {
+            writeln!(f, "  addresses announced by {} packets", self.announced)?;
         }
         if let Some(seconds) = self.purge_in {
             writeln!(f, "  all own connections end in {seconds:.0} s")?;
