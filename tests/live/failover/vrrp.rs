@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::pair::{Link, Peer, config};
-use crate::net::{Net, Reading, sh};
+use crate::net::{Net, Reading, setting, sh};
 
 /// Sends numbers over one connection and waits for each, until a file is there. Says how many came
 /// back, and how long the longest wait was.
@@ -69,20 +69,23 @@ table inet filter {{
     )
 }
 
-/// What keepalived of a firewall is told. Adverts come five times in a second.
+/// What keepalived of a firewall is told. The time between adverts may be set: other tests share
+/// the processors, and late adverts are lost ones.
 fn keepalived(prefix: char, priority: u8, commands: [&str; 3]) -> String {
+    let interval = setting("PENSTOCK_VRRP_CENTISECONDS", 50) as f64 / 100.0;
     let [primary, backup, fault] = commands;
     format!(
         "global_defs {{
 	vrrp_version 3
 	script_user root
+	vrrp_rt_priority 20
 }}
 vrrp_instance lan {{
 	state BACKUP
 	interface {prefix}0
 	virtual_router_id 51
 	priority {priority}
-	advert_int 0.2
+	advert_int {interval}
 	track_interface {{
 		{prefix}1
 	}}
@@ -185,7 +188,7 @@ impl Networks {
             Peer::Penstock => {
                 let line = format!(
                     "$PENSTOCK up {prefix}0 {prefix}1 --seccomp kill --on-death closed --rules {rules_file} \
-                     --sync {sync}"
+                     --sync {sync} 2>&1"
                 );
                 let running = self.net.spawn_in_file(namespace, &line, &log);
                 self.net
@@ -232,7 +235,7 @@ impl Networks {
         let file = self.path(number, "keepalived.conf");
         std::fs::write(&file, text).unwrap();
         let line = format!(
-            "keepalived -n -l -D -P -f {} -p {} -r {}",
+            "keepalived -n -l -D -P -f {} -p {} -r {} 2>&1",
             file.display(),
             self.path(number, "parent.pid").display(),
             self.path(number, "vrrp.pid").display()
