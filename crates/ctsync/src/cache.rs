@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the peer has told of its connections: the external cache (`external_cache.c`).
+//! What the peer has told of its connections and expectations: the external cache
+//! (`external_cache.c`).
 
 use std::collections::HashMap;
 
@@ -15,44 +16,87 @@ const SECOND: u64 = 1_000_000_000;
 /// Seconds that a connection lives whose own time has passed (`cache_ct_commit_step()`).
 const PASSED: u64 = 60;
 
-/// A connection of the peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cached {
-    /// What the peer has told of it.
-    pub state: ConnectionState,
-    /// When it did that the last time.
-    pub updated: u64,
+/// What messages say of something that has a tuple.
+pub trait State {
+    /// The tuple that it is known by.
+    fn key(&self) -> Tuple;
+
+    /// What is left of its life, in seconds, as far as that was told.
+    fn timeout(&self) -> Option<u32>;
+
+    /// Takes what another message says of it.
+    fn update(&mut self, new: Self);
 }
 
-impl Cached {
-    /// How many seconds it has left, as far as that is known: a minute if they have passed.
-    pub fn left(&self, now: u64) -> u64 {
-        left(self.state.timeout, self.updated, now)
+impl State for ConnectionState {
+    fn key(&self) -> Tuple {
+        self.original
+    }
+
+    fn timeout(&self) -> Option<u32> {
+        self.timeout
+    }
+
+    /// What the other message leaves out stays.
+    fn update(&mut self, new: Self) {
+        self.merge(new);
     }
 }
 
-/// How much of some seconds is left that were left at a time: a minute if they have passed.
-fn left(timeout: Option<u32>, updated: u64, now: u64) -> u64 {
-    let age = now.saturating_sub(updated) / SECOND;
-    let timeout = timeout.map_or(0, u64::from);
-    timeout.checked_sub(age).filter(|left| *left > 0).unwrap_or(PASSED)
+impl State for ExpectationState {
+    fn key(&self) -> Tuple {
+        self.expected
+    }
+
+    fn timeout(&self) -> Option<u32> {
+        self.timeout
+    }
+
+    /// The other message says everything.
+    fn update(&mut self, new: Self) {
+        *self = new;
+    }
 }
 
-/// The connections of the peer, by their original tuples.
-#[derive(Debug, Default)]
-pub struct ExternalCache {
-    all: HashMap<Tuple, Cached>,
+/// Something that the peer has told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cached<T> {
+    /// What the peer has told of it.
+    pub state: T,
+    /// When it did that the last time, in nanoseconds.
+    pub updated: u64,
+}
+
+impl<T: State> Cached<T> {
+    /// How many seconds it has left, as far as that is known: a minute if they have passed.
+    pub fn left(&self, now: u64) -> u64 {
+        let age = now.saturating_sub(self.updated) / SECOND;
+        let timeout = self.state.timeout().map_or(0, u64::from);
+        timeout.checked_sub(age).filter(|left| *left > 0).unwrap_or(PASSED)
+    }
+}
+
+/// What the peer has told of, by tuples.
+#[derive(Debug)]
+pub struct Cache<T> {
+    all: HashMap<Tuple, Cached<T>>,
     limit: usize,
     refused: u64,
 }
 
-impl ExternalCache {
-    /// Nothing, and `limit` connections at most.
+/// The connections of the peer, by their original tuples.
+pub type ExternalCache = Cache<ConnectionState>;
+
+/// The expectations of the peer, by their tuples.
+pub type ExpectationCache = Cache<ExpectationState>;
+
+impl<T: State> Cache<T> {
+    /// Nothing, and `limit` entries at most.
     pub fn new(limit: usize) -> Self {
-        ExternalCache { all: HashMap::new(), limit, refused: 0 }
+        Cache { all: HashMap::new(), limit, refused: 0 }
     }
 
-    /// How many connections there are.
+    /// How many entries there are.
     pub fn len(&self) -> usize {
         self.all.len()
     }
@@ -68,13 +112,13 @@ impl ExternalCache {
     }
 
     /// Takes what the peer tells.
-    pub fn take(&mut self, change: Change, state: ConnectionState, now: u64) {
-        let key = state.original;
+    pub fn take(&mut self, change: Change, state: T, now: u64) {
+        let key = state.key();
         match change {
             Change::Delete => drop(self.all.remove(&key)),
             Change::Update if self.all.contains_key(&key) => {
                 if let Some(cached) = self.all.get_mut(&key) {
-                    cached.state.merge(state);
+                    cached.state.update(state);
                     cached.updated = now;
                 }
             }
@@ -93,76 +137,20 @@ impl ExternalCache {
         self.all.retain(|_, cached| now.saturating_sub(cached.updated) < after);
     }
 
-    /// Forgets everything.
-    pub fn flush(&mut self) {
-        self.all = HashMap::new();
+    /// Forgets what the peer has not told since a time, in nanoseconds. Returns how many that were.
+    pub fn forget_before(&mut self, at: u64) -> usize {
+        let before = self.all.len();
+        self.all.retain(|_, cached| cached.updated >= at);
+        before - self.all.len()
     }
 
-    /// All connections; those that others expected come last, since they need them.
-    pub fn iter(&self) -> impl Iterator<Item = &Cached> {
-        let of = |expected: bool| {
-            self.all.values().filter(move |cached| cached.state.master.is_some() == expected)
-        };
-        of(false).chain(of(true))
-    }
-}
-
-/// The expectations of the peer, by their tuples.
-#[derive(Debug, Default)]
-pub struct ExpectationCache {
-    all: HashMap<Tuple, (ExpectationState, u64)>,
-    limit: usize,
-    refused: u64,
-}
-
-impl ExpectationCache {
-    /// Nothing, and `limit` expectations at most.
-    pub fn new(limit: usize) -> Self {
-        ExpectationCache { all: HashMap::new(), limit, refused: 0 }
+    /// All entries, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Cached<T>> {
+        self.all.values()
     }
 
-    /// How many expectations there are.
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    /// How many had no place.
-    pub fn refused(&self) -> u64 {
-        self.refused
-    }
-
-    /// Takes what the peer tells.
-    pub fn take(&mut self, change: Change, state: ExpectationState, now: u64) {
-        let key = state.expected;
-        match change {
-            Change::Delete => drop(self.all.remove(&key)),
-            Change::New | Change::Update => {
-                if self.all.len() >= self.limit && !self.all.contains_key(&key) {
-                    self.refused += 1;
-                    return;
-                }
-                self.all.insert(key, (state, now));
-            }
-        }
-    }
-
-    /// Forgets what the peer has not told for so many nanoseconds (ALARM).
-    pub fn expire(&mut self, now: u64, after: u64) {
-        self.all.retain(|_, (_, updated)| now.saturating_sub(*updated) < after);
-    }
-
-    /// Takes everything out: expectations, and how many seconds they have left.
-    pub fn drain(&mut self, now: u64) -> Vec<(ExpectationState, u64)> {
-        let all = std::mem::take(&mut self.all).into_values();
-        all.map(|(state, updated)| {
-            let seconds = left(state.timeout, updated, now);
-            (state, seconds)
-        })
-        .collect()
+    /// Takes everything out.
+    pub fn drain(&mut self) -> impl Iterator<Item = Cached<T>> {
+        std::mem::take(&mut self.all).into_values()
     }
 }

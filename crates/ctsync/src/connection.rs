@@ -221,7 +221,7 @@ impl ConnectionState {
         if l3 == 0 || !named { Err(Malformed::Payload) } else { Ok(out) }
     }
 
-    fn write(&self, to: &mut Vec<u8>) {
+    pub(crate) fn write(&self, to: &mut Vec<u8>) {
         let Tuple { src_id, dst_id, protocol, zone, .. } = self.original;
         put_addresses(to, [kind::IPV4, kind::IPV6], &self.original);
         let put32 = |to: &mut Vec<u8>, kind, number: u32| put(to, kind, &number.to_be_bytes());

@@ -117,7 +117,7 @@ impl ExpectationState {
         if whole { Ok(out) } else { Err(Malformed::Payload) }
     }
 
-    fn write(&self, to: &mut Vec<u8>) {
+    pub(crate) fn write(&self, to: &mut Vec<u8>) {
         let put32 = |to: &mut Vec<u8>, kind, number: u32| put(to, kind, &number.to_be_bytes());
         put_tuple(to, kind::MASTER, &self.master);
         put_tuple(to, kind::EXPECTED, &self.expected);

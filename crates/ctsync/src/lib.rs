@@ -18,6 +18,7 @@
 //! | `ftfw`, `alarm`, `notrack` | the modes (`sync-ftfw.c` and so on) |
 //! | `mode` | one of them |
 //! | `cache` | what the peer has told: the external cache |
+//! | [`secure`] | the protocol of Penstock between firewalls, over TCP |
 //! | [`config`] | conntrackd.conf(5) |
 
 mod alarm;
@@ -33,9 +34,10 @@ mod notrack;
 mod outgoing;
 mod received;
 mod resend;
+pub mod secure;
 mod sequence;
 
-pub use cache::{Cached, ExpectationCache, ExternalCache};
+pub use cache::{Cache, Cached, ExpectationCache, ExternalCache, State};
 pub use connection::{ConnectionState, Scales, Tcp, write_connection};
 pub use expectation::{ExpectationState, Nat, write_expectation};
 pub use message::{Change, Kind, Malformed, Message, split};

@@ -405,24 +405,19 @@ impl Exchange {
         }
     }
 
-    /// What is left of the life of a connection of the peer.
-    fn left(&self, cached: &Cached, now: u64) -> u64 {
-        self.config.commit_timeout.map_or_else(|| cached.left(now), u64::from)
-    }
-
     fn transition(&mut self, transition: Transition) -> Result<String, String> {
         let now = crate::now();
         match transition {
             Transition::Primary => {
                 self.purge_at = None;
-                let all: Vec<_> = self
-                    .cache
-                    .iter()
-                    .map(|cached| (cached.state.clone(), self.left(cached, now)))
-                    .collect();
-                self.cache.flush();
+                let lives = self.config.commit_timeout.map(u64::from);
+                let left = |cached: &Cached<_>| lives.unwrap_or_else(|| cached.left(now));
+                let all = self.cache.drain().map(|cached| (left(&cached), cached.state));
+                let all: Vec<_> = all.map(|(seconds, state)| (state, seconds)).collect();
                 let mut done = take_over(&self.tables, all, self.config.window_tracking);
-                let expected = expect_all(&self.tables, self.expected.drain(now));
+                let expected = self.expected.drain().map(|e| (e.left(now), e.state));
+                let expected = expected.map(|(seconds, state)| (state, seconds));
+                let expected = expect_all(&self.tables, expected);
                 done.failed += expected.failed;
                 self.taken_over.add(done);
                 self.announcer.begin(crate::now());
