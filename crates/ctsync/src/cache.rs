@@ -4,6 +4,7 @@
 //! (`external_cache.c`).
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use penstock_conntrack::Tuple;
 
@@ -137,11 +138,18 @@ impl<T: State> Cache<T> {
         self.all.retain(|_, cached| now.saturating_sub(cached.updated) < after);
     }
 
-    /// Forgets what the peer has not told since a time, in nanoseconds. Returns how many that were.
-    pub fn forget_before(&mut self, at: u64) -> usize {
-        let before = self.all.len();
-        self.all.retain(|_, cached| cached.updated >= at);
-        before - self.all.len()
+    /// Forgets what the peer has told the last time within a time, in nanoseconds.
+    pub fn forget_told(&mut self, within: Range<u64>) {
+        self.all.retain(|_, cached| !within.contains(&cached.updated));
+    }
+
+    /// Forgets what was told the last time before a time, in nanoseconds, and has come to its end
+    /// since.
+    pub fn forget_ended(&mut self, before: u64, now: u64) {
+        self.all.retain(|_, cached| {
+            let life = u64::from(cached.state.timeout().unwrap_or(0)) * SECOND;
+            cached.updated >= before || now.saturating_sub(cached.updated) < life
+        });
     }
 
     /// All entries, in no order.

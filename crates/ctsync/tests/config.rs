@@ -118,3 +118,64 @@ fn what_is_not_there_is_refused_with_its_line() {
     }
     assert!(Config::read(&format!("Sync {{ Mode NOTRACK {{ }}\n{udp} }}")).is_ok());
 }
+
+const KEY: &str = "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552";
+
+#[test]
+fn peers_of_penstock_are_in_a_section_of_their_own() {
+    let other = KEY.replace('c', "d");
+    let peer = |address: &str, key: &str| format!("Peer {{ Address {address} PublicKey {key} }}");
+    let own = "Address 198.19.0.1 PrivateKey /etc/key";
+    let text = format!(
+        "Sync {{ Options {{ TCPWindowTracking On }} PurgeTimeout 9 }}
+         Penstock {{ {own} {} Peer {{ Address 198.19.0.3 Port 99 PublicKey {other} }} Elements Off
+         Announce {{ Count 7 Interval 2 }} }}",
+        peer("198.19.0.2", KEY)
+    );
+    let config = Config::read(&text).unwrap();
+    let secure = config.secure.unwrap();
+    assert_eq!((config.window_tracking, config.purge_timeout, config.links.len()), (true, 9, 0));
+    assert_eq!((config.announce.count, config.announce.interval), (7, 2));
+    assert_eq!((secure.address.to_string(), secure.elements), ("198.19.0.1:3780".into(), false));
+    let peers: Vec<_> = secure.peers.iter().map(|peer| peer.address.to_string()).collect();
+    assert_eq!(peers, ["198.19.0.2:3780", "198.19.0.3:99"]);
+    assert_eq!(secure.peers[0].key.to_string(), KEY);
+    for (text, message) in [
+        (format!("Penstock {{ {own} }}"), "the section Penstock has no Peer"),
+        (format!("Penstock {{ {} }}", peer("198.19.0.2", KEY)), "the section Penstock has no Address"),
+        (
+            format!("Penstock {{ Address 198.19.0.1 {} }}", peer("198.19.0.2", KEY)),
+            "the section Penstock has no PrivateKey",
+        ),
+        (
+            format!("Penstock {{ {own} {} }}", peer("2001:db8::2", KEY)),
+            "198.19.0.1 and 2001:db8::2 are of two families",
+        ),
+        (
+            format!("Penstock {{ {own}\n{0} {0} }}", peer("198.19.0.2", KEY)),
+            "line 2: another peer has this key",
+        ),
+        (
+            format!("Penstock {{ {own} {} }}", peer("198.19.0.2", "12")),
+            "line 1: a key is 64 hexadecimal digits",
+        ),
+        (
+            "Penstock { Address fe80::1 }".into(),
+            "line 1: fe80::1 is no address of one host that all links know",
+        ),
+        (
+            format!("Sync {{ Mode FTFW {{ }} }} Penstock {{ {own} {} }}", peer("198.19.0.2", KEY)),
+            "Mode and links are conntrackd's: with peers of Penstock there are none",
+        ),
+        (
+            "Penstock { Defer On }".into(),
+            "line 1: packets are not held until peers know their connections: there is no Defer",
+        ),
+        ("Penstock { Announce { Count 61 } }".into(), "line 1: Count is from 0 to 60"),
+        ("Penstock { Announce { Interval 0 } }".into(), "line 1: Interval is from 1 to 3600"),
+        ("Penstock { Nonsense }".into(), "line 1: Penstock has no clause `Nonsense`"),
+        ("Penstock { }".into(), "there is no section Sync"),
+    ] {
+        assert_eq!(Config::read(&text), Err(message.to_owned()), "{text}");
+    }
+}

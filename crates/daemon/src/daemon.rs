@@ -26,7 +26,7 @@ use crate::devices::record::{self, Recorder, When};
 use crate::devices::taken_ports::TakenPorts;
 use crate::devices::takeover::{Taken, give_back, prepare};
 use crate::evaluator::{self, Evaluator};
-use crate::failover::links::Links;
+use crate::failover::Opened;
 use crate::guardian::Guardian;
 use crate::host_sysctls::{self, Given};
 use crate::keep::{Keeper, Keeping};
@@ -126,7 +126,7 @@ pub fn run(config: Config) -> Result<(), String> {
         let state = State::read(&mut socket).map_err(|e| format!("the kernel's network: {e}"))?;
         let all: Vec<_> = taken.iter().map(|taken| (taken, When::Before)).collect();
         recorder.write(&mut socket, &state, &all);
-        let links = config.sync.as_ref().map(|sync| Links::open(&sync.links)).transpose();
+        let links = config.sync.as_ref().map(Opened::open).transpose();
         let start = Start {
             config,
             taken: &taken,
@@ -469,7 +469,7 @@ impl Daemon {
         listeners: Listeners,
         services: &mut Option<Services>,
         metrics: Option<TcpListener>,
-        links: Option<Links>,
+        links: Option<Opened>,
         signals: &Signals,
     ) -> Result<(), String> {
         /// How soon events other than signals are noticed.

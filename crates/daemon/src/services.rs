@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::config::{Config, QueueConfig};
 use crate::control::{Listeners, listen_for_readers, remove_readers_socket};
-use crate::failover::links::Links;
+use crate::failover::Opened;
 use crate::guardian::GuardianHandle;
 use crate::guardian::heartbeat::Heartbeat;
 use crate::requests::workers::Workers;
@@ -39,7 +39,7 @@ impl Services {
         config: &Config,
         listeners: Listeners,
         metrics: Option<TcpListener>,
-        links: Option<Links>,
+        links: Option<Opened>,
     ) -> Result<Self, String> {
         let workers = server.workers.clone();
         let heartbeat = beat(&workers, &guardian, config.hang_time).map_err(failed)?;

@@ -9,6 +9,7 @@
 //! | `links` | links to the peer |
 //! | `filter` | which connections are told |
 //! | `own` | the section `Penstock`, which conntrackd does not have |
+//! | `secure` | peers in that section |
 //!
 //! What is not there is refused; what has no meaning without a kernel's table in between is named
 //! in [`Config::warnings`].
@@ -17,12 +18,14 @@ mod filter;
 mod links;
 mod own;
 mod read;
+mod secure;
 mod words;
 
 use std::net::{IpAddr, Ipv4Addr};
 
 pub use filter::{Filter, List, Network, Policy};
 pub use own::Announce;
+pub use secure::{Secure, SecurePeer};
 
 /// A mode, and what it can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +125,7 @@ impl Expectations {
 pub struct Config {
     /// The mode, and what it can be told.
     pub mode: Mode,
-    /// Links to the peer; at least one.
+    /// Links to the peer; at least one, unless peers are told by the protocol of Penstock.
     pub links: Vec<Link>,
     /// Window scales are told, and windows of connections that are taken over are checked
     /// (`TCPWindowTracking`).
@@ -144,6 +147,8 @@ pub struct Config {
     pub filter: Filter,
     /// How addresses are announced after a takeover (`Penstock`).
     pub announce: Announce,
+    /// Peers that are told by the protocol of Penstock, in place of conntrackd's.
+    pub secure: Option<Secure>,
     /// Sentences about clauses that have no meaning here.
     pub warnings: Vec<String>,
 }

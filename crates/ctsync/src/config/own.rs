@@ -2,6 +2,7 @@
 
 //! The section `Penstock`: what conntrackd does not have.
 
+use super::secure;
 use super::words::Words;
 
 /// Repetitions of announcements at most.
@@ -49,6 +50,7 @@ impl Announce {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Own {
     pub(super) announce: Announce,
+    pub(super) secure: secure::Reading,
 }
 
 impl Own {
@@ -60,6 +62,10 @@ impl Own {
                 out.announce = Announce::read(words)?;
                 Ok(())
             }
+            "Defer" => Err(words.error(
+                "packets are not held until peers know their connections: there is no Defer",
+            )),
+            _ if out.secure.clause(words, clause)? => Ok(()),
             _ => Err(words.error(format_args!("Penstock has no clause `{clause}`"))),
         })?;
         Ok(out)

@@ -198,14 +198,18 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
             _ => return Err(words.error(format_args!("there is no section `{section}`"))),
         }
     }
-    if !synced {
+    let secure = reading.own.secure.complete()?;
+    if secure.is_some() && (reading.mode.is_some() || !reading.links.is_empty()) {
+        return Err("Mode and links are conntrackd's: with peers of Penstock there are none".into());
+    }
+    if !synced && secure.is_none() {
         return Err("there is no section Sync".to_owned());
     }
     if !reading.unused.is_empty() {
         reading.warnings.push(format!("without meaning here: {}", reading.unused.join(", ")));
     }
     let mode = reading.mode.unwrap_or(Mode::FtFw { window: 300, resend_queue: 131_072 });
-    if reading.links.is_empty() {
+    if reading.links.is_empty() && secure.is_none() {
         return Err("there is no link: Sync has neither Multicast nor UDP".to_owned());
     }
     Ok(Config {
@@ -220,6 +224,7 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
         limit: reading.limit.unwrap_or(LIMIT),
         filter: reading.filter,
         announce: reading.own.announce,
+        secure,
         warnings: reading.warnings,
     })
 }

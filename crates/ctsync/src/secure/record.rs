@@ -4,7 +4,7 @@
 //!
 //! | type | body |
 //! | --- | --- |
-//! | 1 | generation of the sender's table: eight bytes, chosen anew when its process begins |
+//! | 1 | generation of the sender's table: eight bytes, another one for each process |
 //! | 2, 3, 4 | a connection that is new, has changed, has ended: attributes as conntrackd has them |
 //! | 5, 6, 7 | an expectation likewise |
 //! | 8, 9 | an element that is there, that is gone |

@@ -20,10 +20,9 @@ use super::announce::Announcer;
 use super::bulk::{Bulk, Place};
 use super::convert::{expectation_state, state_of};
 use super::links::{LONGEST, Links};
-use super::take_over::{
-    Direct, TakenOver, expect_all, follow, follow_expectation, purge, take_over,
-};
-use super::{Request, Transition};
+use super::take_over::{Direct, TakenOver, expect_all, follow, follow_expectation, take_over};
+use super::timers::{Overrun, Purge};
+use super::{Request, Status, Transition};
 use crate::connections::{Answer, Ask, Tables};
 use crate::log;
 use crate::peer_watcher::{TellingEnd, Told, is_expectation_nameable, is_nameable, passes};
@@ -43,9 +42,6 @@ const DATAGRAMS: usize = 256;
 /// Messages that are on their way at most while all connections are told: they fit into the receive
 /// buffer of a peer with the sizes of conntrackd's examples.
 const ON_THE_WAY: usize = 4096;
-/// How long no event is missed before all connections are told again, and how long that is not done
-/// again (`NetlinkOverrunResync`).
-const OVERRUN: [u64; 2] = [SECOND, 30 * SECOND];
 
 /// What the thread has.
 pub(super) struct Exchange {
@@ -70,12 +66,10 @@ pub(super) struct Exchange {
     in_sync: Option<u64>,
     heard: Option<u64>,
     taken_over: TakenOver,
-    purge_at: Option<u64>,
+    purge: Purge,
     announcer: Announcer,
     looked: u64,
-    /// How many events were missed at the last look, and when that was more than before.
-    missed: (u64, Option<u64>),
-    last_bulk: u64,
+    overrun: Overrun,
     datagram: Vec<u8>,
     buffer: Box<[u8]>,
 }
@@ -113,11 +107,10 @@ impl Exchange {
             in_sync: None,
             heard: None,
             taken_over: TakenOver::default(),
-            purge_at: None,
+            purge: Purge::default(),
             announcer,
             looked: 0,
-            missed: (0, None),
-            last_bulk: 0,
+            overrun: Overrun::default(),
             datagram: Vec::new(),
             buffer: vec![0; LONGEST].into(),
         }
@@ -133,7 +126,9 @@ impl Exchange {
                         // Whoever does not wait any more needs no answer.
                         let _ = to.send(self.transition(transition));
                     }
-                    Request::Status(to) => drop(to.send(self.status())),
+                    Request::Status(to) => {
+                        drop(to.send(Status::Conntrackd(Box::new(self.status()))));
+                    }
                     Request::Stop => return,
                 }
             }
@@ -307,7 +302,7 @@ impl Exchange {
     /// All connections are told from now on.
     fn tell_all(&mut self, now: u64) {
         self.bulk = Some(Bulk::new());
-        self.last_bulk = now;
+        self.overrun.told(now);
     }
 
     /// Tells the next part of all connections; whether there is one.
@@ -364,25 +359,10 @@ impl Exchange {
             self.cache.expire(now, u64::from(cache_timeout) * SECOND);
             self.expected.expire(now, u64::from(cache_timeout) * SECOND);
         }
-        let missed = self.told.counts.missed.load(Ordering::Relaxed);
-        if missed != self.missed.0 {
-            self.missed = (missed, Some(now));
-        }
-        if let Some(since) = self.missed.1
-            && now.saturating_sub(since) >= OVERRUN[0]
-            && now.saturating_sub(self.last_bulk) >= OVERRUN[1]
-        {
-            log(format_args!(
-                "{missed} events of connections found no place: all are told to the peer again"
-            ));
-            self.missed.1 = None;
+        if self.overrun.tick(now, self.told.counts.missed.load(Ordering::Relaxed)) {
             self.tell_all(now);
         }
-        if self.purge_at.is_some_and(|at| now >= at) {
-            self.purge_at = None;
-            let ended = purge(&self.tables, &self.told.filter);
-            log(format_args!("{ended} connections are ended: the peer has them"));
-        }
+        self.purge.tick(now, &self.tables, &self.told.filter);
     }
 
     /// Tells some connections again (ALARM).
@@ -409,7 +389,7 @@ impl Exchange {
         let now = crate::now();
         match transition {
             Transition::Primary => {
-                self.purge_at = None;
+                self.purge.cancel();
                 let lives = self.config.commit_timeout.map(u64::from);
                 let left = |cached: &Cached<_>| lives.unwrap_or_else(|| cached.left(now));
                 let all = self.cache.drain().map(|cached| (left(&cached), cached.state));
@@ -435,8 +415,8 @@ impl Exchange {
             }
             Transition::Backup | Transition::Fault => {
                 self.announcer.end();
-                let seconds = u64::from(self.config.purge_timeout);
-                self.purge_at.get_or_insert(now + seconds * SECOND);
+                let seconds = self.config.purge_timeout;
+                self.purge.begin(now, seconds);
                 let mut sentence = format!("own connections end in {seconds} s");
                 if transition == Transition::Backup && self.mode.request_resync() {
                     sentence.push_str("; the peer is asked for its connections");
@@ -477,7 +457,7 @@ impl Exchange {
             commit_failed: self.taken_over.failed,
             announced: self.announcer.sent,
             bulk: self.bulk.is_some(),
-            purge_in: self.purge_at.map(|at| at.saturating_sub(now) as f64 / SECOND as f64),
+            purge_in: self.purge.left(now),
         }
     }
 }

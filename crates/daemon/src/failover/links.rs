@@ -6,14 +6,14 @@
 
 use std::ffi::CString;
 use std::io;
-use std::mem::size_of;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use penstock_ctsync::config::{Addresses, Link as Config};
 use penstock_print::show::peer::PeerLink;
 
+use super::sockets::{bind, open, set, set_value};
 use crate::log;
 
 /// Bytes of the headers before the messages, by family.
@@ -41,65 +41,6 @@ struct Link {
 pub(crate) struct Links {
     all: Vec<Link>,
     active: usize,
-}
-
-/// A whole number as the value of a socket's option.
-fn set(socket: &impl AsRawFd, level: i32, option: i32, value: i32) -> io::Result<()> {
-    set_value(socket, level, option, &value)
-}
-
-/// `T` is plain data.
-fn set_value<T: Copy>(socket: &impl AsRawFd, level: i32, option: i32, value: &T) -> io::Result<()> {
-    let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the value lives through the call, which reads so many bytes of it.
-    let done = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), len)
-    };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-fn socket(v4: bool) -> io::Result<UdpSocket> {
-    let family = if v4 { libc::AF_INET } else { libc::AF_INET6 };
-    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no pointers.
-    let fd = unsafe { libc::socket(family, kind, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a new descriptor without another owner.
-    Ok(UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) }))
-}
-
-fn bind(socket: &UdpSocket, address: SocketAddr) -> io::Result<()> {
-    match address {
-        SocketAddr::V4(address) => {
-            let address = libc::sockaddr_in {
-                sin_family: libc::AF_INET as libc::sa_family_t,
-                sin_port: address.port().to_be(),
-                sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes(address.ip().octets()) },
-                sin_zero: [0; 8],
-            };
-            bind_to(socket, &address)
-        }
-        SocketAddr::V6(address) => {
-            let address = libc::sockaddr_in6 {
-                sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                sin6_port: address.port().to_be(),
-                sin6_flowinfo: 0,
-                sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
-                sin6_scope_id: address.scope_id(),
-            };
-            bind_to(socket, &address)
-        }
-    }
-}
-
-/// `T` is an address of the socket's family.
-fn bind_to<T>(socket: &UdpSocket, address: &T) -> io::Result<()> {
-    let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the address lives through the call, which reads so many bytes of it.
-    let done = unsafe { libc::bind(socket.as_raw_fd(), std::ptr::from_ref(address).cast(), len) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Asks for something of a device.
@@ -154,7 +95,8 @@ impl Link {
             }
         };
         let v4 = peer.is_ipv4();
-        let (receives, sends) = (socket(v4)?, socket(v4)?);
+        let socket = || open(v4, libc::SOCK_DGRAM).map(UdpSocket::from);
+        let (receives, sends) = (socket()?, socket()?);
         // Many datagrams at once wait for the device, as conntrackd's do.
         sends.set_nonblocking(false)?;
         sends.set_write_timeout(Some(PATIENCE))?;

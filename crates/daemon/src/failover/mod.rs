@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The other firewall of a pair: connections go to it, and are taken over from it, by the protocol
-//! of conntrackd ([`penstock_ctsync`]).
+//! The other firewalls: connections go to them, and are taken over from them, by the protocol of
+//! conntrackd or by that of Penstock ([`penstock_ctsync`]).
 //!
 //! | file | is |
 //! | --- | --- |
-//! | `exchange` | the thread: events, datagrams and requests, one after the other |
+//! | `exchange` | the thread, for conntrackd's protocol: events, datagrams and requests, one after the other |
 //! | `announce` | addresses are announced after a takeover |
 //! | `bulk` | the table is told part by part |
 //! | `take_over` | connections of the peer are entered into the tables of the workers |
 //! | `convert` | connections of the table as messages have them, and back |
-//! | [`links`] | sockets, and which of them is used |
+//! | `timers` | connections that end later, or are told again |
+//! | `sockets` | options and addresses of sockets |
+//! | [`links`] | links of conntrackd's protocol, and which of them is used |
+//! | [`secure`] | the thread, for the protocol of Penstock |
 
 mod announce;
 mod bulk;
 mod convert;
 mod exchange;
 pub(crate) mod links;
+pub(crate) mod secure;
+mod sockets;
 mod take_over;
+mod timers;
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -25,16 +31,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use penstock_ctsync::config::Config;
-use penstock_print::show::peer::PeerStatus;
+use penstock_ctsync::config::{Config, Secure};
+use penstock_print::show::peer::SyncStatus as Status;
 
 use crate::connections::Tables;
 use crate::devices::taken_ports::TakenPorts;
 use crate::failover::announce::Announcer;
 use crate::failover::exchange::Exchange;
 use crate::failover::links::Links;
+use crate::failover::secure::{SecureExchange, SecureLink};
 use crate::peer_watcher::{PeerWatcher, Waker};
 use crate::requests::inbox::Inbox;
+use crate::rules::Rules;
 use crate::seccomp::{self, Thread};
 
 /// What `penstock failover` asks for, as conntrackd's script for keepalived does by `conntrackd`.
@@ -65,9 +73,30 @@ pub(crate) enum Request {
     /// A transition; answered with what came of it, or the error.
     Transition(Transition, Sender<Result<String, String>>),
     /// How it is.
-    Status(Sender<PeerStatus>),
+    Status(Sender<Status>),
     /// The end.
     Stop,
+}
+
+/// What is open to speak with peers.
+pub(crate) enum Opened {
+    /// Links of conntrackd's protocol.
+    Conntrackd(Links),
+    /// The socket of the protocol of Penstock, and who the peers are.
+    Secure(SecureLink, Secure),
+}
+
+impl Opened {
+    /// Opens what a file says.
+    ///
+    /// # Errors
+    /// A device or an address is not there, or a key: a sentence.
+    pub(crate) fn open(config: &Config) -> Result<Self, String> {
+        match &config.secure {
+            Some(secure) => Ok(Opened::Secure(SecureLink::open(secure)?, secure.clone())),
+            None => Links::open(&config.links).map(Opened::Conntrackd),
+        }
+    }
 }
 
 /// The exchange with the peer, for those who ask.
@@ -83,8 +112,9 @@ impl Failover {
     /// There is no thread, or no descriptor.
     pub(crate) fn begin(
         config: &Config,
-        links: Links,
+        links: Opened,
         tables: Arc<Tables>,
+        rules: Arc<Rules>,
         ports: Arc<TakenPorts>,
     ) -> io::Result<Self> {
         let asked = Arc::new(Inbox::new()?);
@@ -92,20 +122,29 @@ impl Failover {
         let (watcher, told) =
             PeerWatcher::new(config.filter.clone(), config.expectations.clone(), waker);
         let announcer = Announcer::new(config.announce, ports)?;
-        let exchange = Exchange::new(
-            config.clone(),
-            links,
-            tables.clone(),
-            told,
-            asked.clone(),
-            announcer,
-            crate::now(),
-        );
-        let thread = Builder::new().name("peer".into()).spawn(move || {
-            seccomp::enter(Thread::Peer);
-            exchange.run();
-        })?;
-        tables.tell_peer(watcher);
+        let (to_watch, asks, config) = (tables.clone(), asked.clone(), config.clone());
+        let thread = Builder::new().name("peer".into());
+        let thread = match links {
+            Opened::Conntrackd(links) => {
+                let exchange = Exchange::new(
+                    config, links, tables, told, asks, announcer, crate::now(),
+                );
+                thread.spawn(move || {
+                    seccomp::enter(Thread::Peer);
+                    exchange.run();
+                })?
+            }
+            Opened::Secure(link, secure) => {
+                let exchange = SecureExchange::new(
+                    config, secure, link, tables, rules, told, asks, announcer,
+                );
+                thread.spawn(move || {
+                    seccomp::enter(Thread::SecurePeer);
+                    exchange.run();
+                })?
+            }
+        };
+        to_watch.tell_peer(watcher);
         Ok(Failover { asked, thread: Mutex::new(Some(thread)) })
     }
 
@@ -120,7 +159,7 @@ impl Failover {
     }
 
     /// How it is; `None` if the thread does not answer.
-    pub(crate) fn status(&self) -> Option<PeerStatus> {
+    pub(crate) fn status(&self) -> Option<Status> {
         /// How long it may take: connections may be taken over.
         const PATIENCE: Duration = Duration::from_secs(5);
         let (to, answer) = channel();

@@ -32,8 +32,10 @@ pub(crate) enum Thread {
     Lines,
     /// Reads what programs of an attached ruleset tell.
     Records,
-    /// Speaks with the other firewall of a pair.
+    /// Speaks with the other firewall of a pair, by conntrackd's protocol.
     Peer,
+    /// Speaks with other firewalls by the protocol of Penstock.
+    SecurePeer,
     /// Tells the guardian that packets are done.
     Heartbeat,
     /// The process that gives devices back.
@@ -43,7 +45,7 @@ pub(crate) enum Thread {
 impl Thread {
     /// All kinds.
     #[cfg(test)]
-    const ALL: [Thread; 15] = [
+    const ALL: [Thread; 16] = [
         Thread::Main,
         Thread::Worker,
         Thread::Compile,
@@ -57,6 +59,7 @@ impl Thread {
         Thread::Lines,
         Thread::Records,
         Thread::Peer,
+        Thread::SecurePeer,
         Thread::Heartbeat,
         Thread::Guardian,
     ];
@@ -77,6 +80,7 @@ impl Thread {
             Thread::Lines => "log",
             Thread::Records => "records",
             Thread::Peer => "peer",
+            Thread::SecurePeer => "secure-peer",
             Thread::Heartbeat => "heartbeat",
             Thread::Guardian => "guardian",
         }
@@ -104,6 +108,7 @@ impl Thread {
             Thread::Lines => &[BASE, RUN, STREAMS, UNIX, SEE_FILES, READ_FILES, WRITE_FILES],
             Thread::Records => &[BASE, RUN, WAIT],
             Thread::Peer => &[BASE, RUN, FRAMES, LINK_STATE],
+            Thread::SecurePeer => &[BASE, RUN, FRAMES, STREAMS, ACCEPT, CONNECT],
             Thread::Heartbeat => &[BASE, RUN, TELL],
             // It starts nothing, and has no programs for devices.
             Thread::Guardian => &[BASE, RUN, SIGNALS, PARENT, FRAMES, TAPS, SOCKETS, SEE_FILES, READ_FILES, WRITE_FILES],
@@ -225,6 +230,13 @@ const ACCEPT: &[Rule] = &[
     Call(libc::SYS_accept4),
     #[cfg(target_arch = "x86_64")]
     Call(libc::SYS_accept),
+];
+
+/// Connections to others.
+const CONNECT: &[Rule] = &[
+    OneOf(libc::SYS_socket, 0, &[libc::AF_INET as u32, libc::AF_INET6 as u32]),
+    Call(libc::SYS_bind),
+    Call(libc::SYS_connect),
 ];
 
 /// Frames of devices that are open.

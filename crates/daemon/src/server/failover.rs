@@ -6,7 +6,7 @@ use std::io;
 
 use penstock_lang::session::NOT_PERMITTED;
 use penstock_print::json;
-use penstock_print::show::peer::PeerStatus;
+use penstock_print::show::peer::SyncStatus;
 
 use super::Server;
 use crate::control::protocol::Message;
@@ -18,7 +18,7 @@ const NO_PEER: &str = "there is no peer: the dataplane was started without --syn
 
 impl Server {
     /// How the exchange with the peer is, if there is one.
-    pub(super) fn peer_status(&self) -> Option<PeerStatus> {
+    pub(super) fn peer_status(&self) -> Option<SyncStatus> {
         self.failover.get()?.status()
     }
 

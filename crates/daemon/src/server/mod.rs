@@ -42,8 +42,7 @@ use crate::control::{
 };
 use crate::devices::taken_ports::TakenPorts;
 use crate::evaluator::Evaluator;
-use crate::failover::Failover;
-use crate::failover::links::Links;
+use crate::failover::{Failover, Opened};
 use crate::offload::Offload;
 use crate::packet_listeners::PacketListeners;
 use crate::queue_programs::QueuePrograms;
@@ -217,12 +216,13 @@ impl Server {
     ///
     /// # Errors
     /// There is no thread, or no descriptor.
-    pub(crate) fn begin_failover(&self, links: Links) -> io::Result<()> {
+    pub(crate) fn begin_failover(&self, links: Opened) -> io::Result<()> {
         let Some(config) = &self.config.sync else { return Ok(()) };
         let failover = Failover::begin(
             config,
             links,
             self.tables.clone(),
+            self.rules.clone(),
             self.ports.taken.clone(),
         )?;
         // It is begun once.

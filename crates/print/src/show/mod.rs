@@ -10,6 +10,7 @@ pub mod connections;
 pub mod flows;
 mod most;
 pub mod peer;
+pub mod secure_peer;
 pub mod ports;
 pub mod stages;
 pub mod state;

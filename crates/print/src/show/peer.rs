@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::secure_peer::SecurePeersStatus;
+
 /// A link to the peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeerLink {
@@ -84,8 +86,27 @@ pub struct PeerStatus {
     pub purge_in: Option<f64>,
 }
 
+/// The exchange with the other firewalls, by one of the protocols.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum SyncStatus {
+    /// That of conntrackd.
+    Conntrackd(Box<PeerStatus>),
+    /// That of Penstock.
+    Secure(Box<SecurePeersStatus>),
+}
+
+impl fmt::Display for SyncStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SyncStatus::Conntrackd(status) => status.fmt(f),
+            SyncStatus::Secure(status) => status.fmt(f),
+        }
+    }
+}
+
 /// A time that has passed.
-struct Ago(Option<f64>);
+pub(super) struct Ago(pub(super) Option<f64>);
 
 impl fmt::Display for Ago {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 
 use super::About;
 use super::most;
-use super::peer::PeerStatus;
+use super::peer::SyncStatus;
 use super::status::{
     AttachedPlace, LeftOut, Offloaded, PortStatus, PortTraffic, Status, Talker, Took, Traffic,
 };
@@ -34,8 +34,8 @@ pub struct State<'a> {
     pub took: Took,
     /// The generation that waits for its confirmation, if one does, and how long it still waits.
     pub unconfirmed: Option<(u32, Duration)>,
-    /// The other firewall of a pair, if there is one.
-    pub peer: Option<&'a PeerStatus>,
+    /// The other firewalls, if there are any.
+    pub peer: Option<&'a SyncStatus>,
     /// When the dataplane began, nanoseconds since the epoch.
     pub started: u64,
     /// When this is shown, nanoseconds since the epoch.

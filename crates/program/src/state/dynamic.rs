@@ -585,6 +585,34 @@ impl DynamicSet {
         number
     }
 
+    /// Adds an element as a packet does that runs a rule, with a timeout (ms, 0 for no end) and its
+    /// expiry (ns): statements begin anew. One that is there gets that expiry, and is replaced in a
+    /// map. Whether there was place; `false` for lengths that no element has.
+    pub fn restore(
+        &self,
+        key: &[u8],
+        data: &[u8],
+        timeout: u64,
+        expires_at: Option<u64>,
+        now: u64,
+    ) -> bool {
+        if key.len() != self.key_len() || data.len() != self.value_len {
+            return false;
+        }
+        let expires_at = expires_at.map_or(NEVER, |at| at.min(NEVER - 1));
+        let statements = self.default;
+        if self.value_len > 0 {
+            self.elements.remove(key, now);
+        }
+        let put = self.elements.insert(key, now, expires_at, |value| {
+            self.fill(value, timeout, statements.number.into(), data, &statements.initial);
+        });
+        if let Some((_, false)) = put {
+            self.elements.renew(key, now, |_| Some(expires_at));
+        }
+        put.is_some()
+    }
+
     /// Gives an element another timeout (ms, 0 for no end) and expiry (ns).
     pub fn modify(&self, key: &[u8], timeout: u64, expires_at: Option<u64>, now: u64) {
         let (table, key) = self.table(key);

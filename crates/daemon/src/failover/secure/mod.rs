@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The thread that speaks with peers by the protocol of Penstock ([`penstock_ctsync::secure`]).
+//!
+//! | file | is |
+//! | --- | --- |
+//! | `peer` | a peer: its session, what it is told and has told |
+//! | `strangers` | connections that have not shown yet who they are |
+//! | `wire` | a connection of TCP |
+//! | `outbox` | records that wait to be sent |
+//! | `elements` | elements of sets that packets change |
+
+mod elements;
+mod outbox;
+mod peer;
+mod strangers;
+mod wire;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use penstock_conntrack::{Flow, Tuple};
+use penstock_ctsync::config::{Config, Secure};
+use penstock_ctsync::secure::{
+    Digest, ElementKey, ElementState, PrivateKey, Record, put_records_of, write_record,
+};
+use penstock_ctsync::{Cached, Change, ConnectionState};
+use penstock_nfnetlink::Expected;
+use penstock_print::show::secure_peer::SecurePeersStatus;
+
+use super::announce::Announcer;
+use super::convert::{expectation_state, state_of};
+use super::take_over::{TakenOver, expect_all, take_over};
+use super::timers::{Overrun, Purge};
+use super::{Request, Status, Transition};
+use crate::connections::{Answer, Ask, Tables};
+use crate::log;
+use crate::peer_watcher::{TellingEnd, Told, is_expectation_nameable, is_nameable, passes};
+use crate::requests::inbox::Inbox;
+use crate::rules::Rules;
+use elements::{Elements, restore};
+use peer::{Heard, Peer};
+use strangers::{Known, Strangers};
+
+/// How often what is due is looked for, in nanoseconds.
+const LOOK: u64 = 100_000_000;
+/// How long the thread stays awake without anything to do, in milliseconds: workers need not wake
+/// it then.
+const AWAKE: i32 = 1;
+/// Events that are taken before anything else is done.
+const EVENTS: usize = 4096;
+/// Bytes that wait for a peer at most while all that there is is told.
+const TELLING: usize = 1 << 20;
+
+/// The socket that peers connect to, and the key.
+pub(crate) struct SecureLink {
+    listener: TcpListener,
+    key: PrivateKey,
+}
+
+/// Reads a private key, which nobody else may read.
+fn read_key(path: &std::path::Path) -> Result<PrivateKey, String> {
+    /// Bytes of a file at most: the digits and the end of the line.
+    const LONGEST: u64 = 80;
+    let failed = |e: &dyn std::fmt::Display| format!("sync: PrivateKey {}: {e}", path.display());
+    let mut file = File::open(path).map_err(|e| failed(&e))?;
+    let mode = file.metadata().map_err(|e| failed(&e))?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(failed(&"others may read or write it: chmod 600"));
+    }
+    let mut text = String::new();
+    let read = file.by_ref().take(LONGEST).read_to_string(&mut text);
+    read.map_err(|e| failed(&e))?;
+    PrivateKey::from_text(&text).map_err(|e| failed(&e))
+}
+
+impl SecureLink {
+    /// Reads the key, and listens.
+    ///
+    /// # Errors
+    /// The key cannot be read or is none, or the address cannot be had: a sentence.
+    pub(crate) fn open(config: &Secure) -> Result<Self, String> {
+        let key = read_key(&config.private_key)?;
+        let own = key.public();
+        if config.peers.iter().any(|peer| peer.key == own) {
+            return Err("sync: the PublicKey of a peer is that of this side".into());
+        }
+        let failed = |e| format!("sync: Address {}: {e}", config.address);
+        let listener = TcpListener::bind(config.address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(SecureLink { listener, key })
+    }
+}
+
+/// What the thread has.
+pub(super) struct SecureExchange {
+    config: Config,
+    secure: Secure,
+    key: PrivateKey,
+    tables: Arc<Tables>,
+    rules: Arc<Rules>,
+    told: TellingEnd,
+    asked: Arc<Inbox<Request>>,
+    announcer: Announcer,
+    strangers: Strangers,
+    peers: Vec<Peer>,
+    elements: Elements,
+    /// Of the tables of this process: when it began.
+    generation: u64,
+    taken_over: TakenOver,
+    elements_taken_over: (u64, u64),
+    purge: Purge,
+    overrun: Overrun,
+    looked: u64,
+}
+
+impl SecureExchange {
+    #[expect(clippy::too_many_arguments, reason = "it is called once")]
+    pub(super) fn new(
+        config: Config,
+        secure: Secure,
+        link: SecureLink,
+        tables: Arc<Tables>,
+        rules: Arc<Rules>,
+        told: TellingEnd,
+        asked: Arc<Inbox<Request>>,
+        announcer: Announcer,
+    ) -> Self {
+        let SecureLink { listener, key } = link;
+        let own = key.public();
+        let peers = secure.peers.iter().map(|peer| Peer::new(*peer, &own, &config)).collect();
+        SecureExchange {
+            config,
+            secure,
+            key,
+            tables,
+            rules,
+            told,
+            asked,
+            announcer,
+            strangers: Strangers::new(listener),
+            peers,
+            elements: Elements::default(),
+            generation: crate::now(),
+            taken_over: TakenOver::default(),
+            elements_taken_over: (0, 0),
+            purge: Purge::default(),
+            overrun: Overrun::default(),
+            looked: 0,
+        }
+    }
+
+    /// Works until it is told to stop.
+    pub(super) fn run(mut self) {
+        loop {
+            let now = crate::now();
+            while let Some(request) = self.asked.take() {
+                match request {
+                    Request::Transition(transition, to) => {
+                        // Whoever does not wait any more needs no answer.
+                        let _ = to.send(Ok(self.transition(transition)));
+                    }
+                    Request::Status(to) => {
+                        drop(to.send(Status::Secure(Box::new(self.status()))));
+                    }
+                    Request::Stop => return,
+                }
+            }
+            let mut busy = self.take_events();
+            busy |= self.receive(now);
+            busy |= self.tell_parts();
+            self.do_what_is_due(now);
+            self.peers.iter_mut().for_each(|peer| peer.send(now));
+            if !busy {
+                self.wait();
+            }
+        }
+    }
+
+    /// Waits for something to do: for a moment awake, then until it is woken.
+    fn wait(&mut self) {
+        if self.poll(AWAKE) {
+            return;
+        }
+        self.told.waker.fall_asleep();
+        if !self.take_events() {
+            let next = [Some(self.looked + LOOK), self.announcer.due()].into_iter().flatten().min();
+            let left = next.unwrap_or(0).saturating_sub(crate::now()).div_ceil(1_000_000);
+            self.poll(i32::try_from(left).unwrap_or(i32::MAX));
+        }
+        self.told.waker.wake_up();
+    }
+
+    /// Waits for descriptors, for so many milliseconds; whether one is ready.
+    fn poll(&self, milliseconds: i32) -> bool {
+        let own = [self.asked.event.as_fd(), self.told.waker.event.as_fd()];
+        let peers = self.peers.iter().filter_map(|peer| peer.wire().map(wire::Wire::waits));
+        let entry = |(fd, writes): (BorrowedFd<'_>, bool)| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN | if writes { libc::POLLOUT } else { 0 },
+            revents: 0,
+        };
+        let own = own.into_iter().map(|fd| (fd, false));
+        let mut all: Vec<_> =
+            own.chain(self.strangers.descriptors()).chain(peers).map(entry).collect();
+        // SAFETY: the descriptors are open, and the array lives through the call, which knows its
+        // length.
+        unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) > 0 }
+    }
+
+    /// Tells all peers that there is a session with.
+    fn tell(&mut self, record: &Record) {
+        let mut bytes = Vec::with_capacity(192);
+        write_record(record, &mut bytes);
+        for peer in self.peers.iter_mut().filter(|peer| peer.is_up()) {
+            peer.outbox.put(|to| to.extend(&bytes));
+        }
+    }
+
+    fn connection(&self, change: Change, flow: &Flow) -> Record {
+        let state = state_of(flow, self.config.window_tracking);
+        Record::Connection(change, Box::new(state))
+    }
+
+    /// Takes events of the workers; whether there were any.
+    fn take_events(&mut self) -> bool {
+        let mut taken = 0;
+        while taken < EVENTS
+            && let Ok(told) = self.told.from.try_recv()
+        {
+            taken += 1;
+            let record = match told {
+                Told::Connection(change, flow) => self.connection(change, &flow),
+                Told::Expectation(change, expected) => {
+                    Record::Expectation(change, Box::new(expectation_state(&expected)))
+                }
+            };
+            self.tell(&record);
+        }
+        taken > 0
+    }
+
+    /// Hears peers, and those who may be some; whether anything came.
+    fn receive(&mut self, now: u64) -> bool {
+        let peers = &self.secure.peers;
+        self.strangers.accept(
+            &self.key,
+            |from| peers.iter().any(|peer| peer.address.ip() == from),
+            now,
+        );
+        let known = self.strangers.hear(|key| peers.iter().any(|peer| peer.key == *key), now);
+        let mut any = !known.is_empty();
+        for Known { wire, session, key, first } in known {
+            let peer = self.peers.iter_mut().find(|peer| peer.config.key == key);
+            let Some(peer) = peer else { continue };
+            peer.begin(wire, session, self.generation, now);
+            let mut heard = Heard::default();
+            peer.take_records(&first, &mut heard, now, &self.config);
+            answer(peer, heard);
+        }
+        for peer in &mut self.peers {
+            peer.connect(&self.key, self.secure.address, now);
+            let heard = peer.receive(self.generation, now, &self.config);
+            any |= heard.any;
+            answer(peer, heard);
+        }
+        any
+    }
+
+    /// Tells peers the next part of all that there is; whether there is one.
+    fn tell_parts(&mut self) -> bool {
+        let mut any = false;
+        for number in 0..self.peers.len() {
+            let Some(peer) = self.peers.get_mut(number).filter(|peer| peer.is_up()) else {
+                continue;
+            };
+            if peer.outbox.is_closed {
+                peer.telling = None;
+                peer.wants_all = true;
+            }
+            // Records that wait are older than what is told now: all are before it.
+            if peer.outbox.bytes() > TELLING {
+                continue;
+            }
+            if peer.telling.is_none() && peer.wants_all {
+                peer.begin_telling_all();
+            }
+            let Some(mut telling) = peer.telling.take() else { continue };
+            any = true;
+            let Some(place) = telling.next else { continue };
+            match place.part(&self.tables, usize::MAX) {
+                Ok((flows, next)) => {
+                    let told = flows.iter().filter(|flow| {
+                        passes(&self.told.filter, flow) && is_nameable(flow)
+                    });
+                    let records: Vec<_> =
+                        told.map(|flow| self.connection(Change::New, flow)).collect();
+                    telling.next = next;
+                    self.put_all(number, records, &mut telling.digest);
+                    if next.is_some() {
+                        self.peers[number].telling = Some(telling);
+                    } else {
+                        self.end_telling(number, telling);
+                    }
+                }
+                Err(_) => {
+                    log("a worker does not answer: not everything is told to the peer");
+                    self.peers[number].wants_all = true;
+                }
+            }
+        }
+        any
+    }
+
+    fn put_all(
+        &mut self,
+        number: usize,
+        records: impl IntoIterator<Item = Record>,
+        digest: &mut Digest,
+    ) {
+        let Some(peer) = self.peers.get_mut(number) else { return };
+        for record in records {
+            peer.outbox.put(|to| put_records_of(&record, digest, to));
+        }
+    }
+
+    /// All connections are told: expectations and elements follow, and the end.
+    fn end_telling(&mut self, number: usize, mut telling: peer::TellingAll) {
+        let expected = self.expectations().into_iter();
+        let expected = expected.map(|e| Record::Expectation(Change::New, Box::new(e)));
+        let now = crate::now();
+        let elements = self.elements.all(now);
+        let records: Vec<_> = expected.chain(elements).collect();
+        self.put_all(number, records, &mut telling.digest);
+        let end = Record::End { mark: telling.mark, digest: telling.digest };
+        if let Some(peer) = self.peers.get_mut(number) {
+            peer.outbox.put_record(&end);
+        }
+    }
+
+    /// All expectations that are told.
+    fn expectations(&self) -> Vec<penstock_ctsync::ExpectationState> {
+        let told = |expected: &&Expected| {
+            self.told.expectations.has(expected.helper.as_deref())
+                && is_expectation_nameable(expected)
+        };
+        match self.tables.carry_out(Ask::Expectations, false) {
+            Ok(Answer::Expectations(all)) => {
+                all.iter().filter(told).map(expectation_state).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn do_what_is_due(&mut self, now: u64) {
+        self.announcer.tick(now, &self.tables);
+        if now.saturating_sub(self.looked) < LOOK {
+            return;
+        }
+        self.looked = now;
+        let missed = self.told.counts.missed.load(Ordering::Relaxed);
+        if self.overrun.tick(now, missed) {
+            self.tell_all(now);
+        }
+        self.purge.tick(now, &self.tables, &self.told.filter);
+        let any_up = self.peers.iter().any(Peer::is_up);
+        if self.secure.elements && any_up && self.elements.is_due(now) {
+            let generation = self.rules.generation();
+            for record in self.elements.changes(&generation, now) {
+                self.tell(&record);
+            }
+        }
+        let complete = !self.overrun.is_open(missed);
+        self.peers.iter_mut().for_each(|peer| peer.tick(complete, now));
+    }
+
+    /// Everything is told anew.
+    fn tell_all(&mut self, now: u64) {
+        self.peers.iter_mut().for_each(|peer| peer.wants_all = true);
+        self.overrun.told(now);
+    }
+
+    /// What was told last of each connection of all peers, with how many seconds it has left.
+    fn drain(&mut self, now: u64) -> Vec<(ConnectionState, u64)> {
+        let mut newest: HashMap<Tuple, Cached<ConnectionState>> = HashMap::new();
+        let mut peers = self.peers.iter_mut();
+        let lives = self.config.commit_timeout.map(u64::from);
+        let left = |cached: &Cached<_>| lives.unwrap_or_else(|| cached.left(now));
+        let Some(first) = peers.next() else { return Vec::new() };
+        let rest: Vec<_> = peers.flat_map(|peer| peer.cache.drain()).collect();
+        if rest.is_empty() {
+            return first.cache.drain().map(|c| (left(&c), c.state)).map(|(l, s)| (s, l)).collect();
+        }
+        for cached in first.cache.drain().chain(rest) {
+            let key = cached.state.original;
+            if newest.get(&key).is_none_or(|other| other.updated < cached.updated) {
+                newest.insert(key, cached);
+            }
+        }
+        newest.into_values().map(|c| (left(&c), c.state)).map(|(l, s)| (s, l)).collect()
+    }
+
+    /// Adds elements of the peers to the sets.
+    fn take_over_elements(&mut self, now: u64) -> (u64, u64) {
+        let mut newest: HashMap<ElementKey, (ElementState, u64)> = HashMap::new();
+        for (key, (state, told)) in self.peers.iter_mut().flat_map(|peer| peer.elements.drain()) {
+            if newest.get(&key).is_none_or(|(_, other)| *other < told) {
+                newest.insert(key, (state, told));
+            }
+        }
+        let all = newest.into_iter().map(|(key, (state, told))| (key, state, told));
+        let (entered, failed) = restore(&self.rules.generation(), all, now);
+        self.elements_taken_over.0 += entered;
+        self.elements_taken_over.1 += failed;
+        (entered, failed)
+    }
+
+    fn transition(&mut self, transition: Transition) -> String {
+        let now = crate::now();
+        let sentence = match transition {
+            Transition::Primary => {
+                self.purge.cancel();
+                // Before connections: they may meet rules at once.
+                let elements = self.take_over_elements(now);
+                let all = self.drain(now);
+                let mut done = take_over(&self.tables, all, self.config.window_tracking);
+                let expected = self.peers.iter_mut().flat_map(|peer| peer.expected.drain());
+                let expected = expected.map(|e| (e.left(now), e.state));
+                let expected: Vec<_> = expected.map(|(seconds, state)| (state, seconds)).collect();
+                done.failed += expect_all(&self.tables, expected).failed;
+                self.taken_over.add(done);
+                self.announcer.begin(crate::now());
+                self.announcer.tick(crate::now(), &self.tables);
+                self.tell_all(now);
+                let failed = done.failed + elements.1;
+                let mut sentence = format!(
+                    "{} connections and {} elements of peers are taken over",
+                    done.entered, elements.0
+                );
+                if failed > 0 {
+                    sentence.push_str(&format!(", {failed} could not be"));
+                }
+                sentence
+            }
+            Transition::Backup | Transition::Fault => {
+                self.announcer.end();
+                let seconds = self.config.purge_timeout;
+                self.purge.begin(now, seconds);
+                let mut sentence = format!("own connections end in {seconds} s");
+                if transition == Transition::Backup {
+                    self.tell(&Record::Ask);
+                    sentence.push_str("; peers are asked for their connections");
+                }
+                sentence
+            }
+        };
+        log(&sentence);
+        sentence
+    }
+
+    fn status(&self) -> SecurePeersStatus {
+        let now = crate::now();
+        SecurePeersStatus {
+            public_key: self.key.public().to_string(),
+            peers: self.peers.iter().map(|peer| peer.status(now)).collect(),
+            refused_strangers: self.strangers.refused,
+            missed_events: self.told.counts.missed.load(Ordering::Relaxed),
+            not_told: self.told.counts.not_told.load(Ordering::Relaxed),
+            elements_not_told: self.elements.refused,
+            committed: self.taken_over.entered,
+            commit_failed: self.taken_over.failed,
+            elements_entered: self.elements_taken_over.0,
+            elements_failed: self.elements_taken_over.1,
+            announced: self.announcer.sent,
+            purge_in: self.purge.left(now),
+        }
+    }
+}
+
+/// Sends numbers back that a peer has sent.
+fn answer(peer: &mut Peer, heard: Heard) {
+    for sequence in heard.answers {
+        peer.outbox.put_record(&Record::Heard { sequence });
+    }
+}
