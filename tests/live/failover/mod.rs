@@ -5,6 +5,7 @@
 //! own.
 
 mod pair;
+mod secure;
 mod vrrp;
 
 use std::time::Duration;

@@ -216,6 +216,15 @@ print("answered", count)
 impl Pair {
     /// Both run, and R has the addresses. `None` where something is missing.
     pub fn new(peer: Peer, mode: &str, link: Link, workers: u32) -> Option<Pair> {
+        Self::with(peer, |net, own| config(mode, link, own, &net.directory), workers)
+    }
+
+    /// As [`Pair::new`], with files that `config` makes.
+    pub fn with(
+        peer: Peer,
+        config: impl Fn(&Net, u8) -> String,
+        workers: u32,
+    ) -> Option<Pair> {
         let mut net = Net::new()?;
         let needed = ["conntrackd", "conntrack", "python3", "nft"];
         if !needed.iter().all(|program| net.has(program)) {
@@ -244,7 +253,7 @@ impl Pair {
             net.run(&net.b, "test $(ss -lnu | grep -c :5000) = 2 && ss -lnt | grep -q :80").0
         });
         for (own, name) in [(1, "r.conf"), (2, "p.conf")] {
-            let text = config(mode, link, own, &net.directory);
+            let text = config(&net, own);
             std::fs::write(net.directory.join(name), text).unwrap();
         }
         let sync = net.directory.join("r.conf");
