@@ -47,7 +47,8 @@ pub use map::{Map, MapKind, MapSpec, possible_cpus};
 pub use netfilter::{InetFamily, InetHook, NetfilterHook};
 pub use next::Next;
 pub use program::{
-    AttachPoint, Link, Live, LoadError, Mode, Program, ProgramKind, Ran, SocketFilter, tcx, xdp,
+    AttachPoint, Link, Live, LoadError, Mode, Order, Program, ProgramKind, Ran, SocketFilter, tcx,
+    xdp,
 };
 pub use ring::RecordRing;
 pub use shared::SharedWords;

@@ -157,8 +157,25 @@ pub struct Live<'a> {
 /// The largest frame that comes out of a run by hand.
 const FRAME: usize = 1 << 16;
 
-/// `BPF_F_BEFORE` without a reference program: the first place.
+/// Where a program stands among those at tcx of a device.
+#[derive(Clone, Copy, Debug)]
+pub enum Order<'a> {
+    /// Before those that are there.
+    First,
+    /// After those that are there.
+    Last,
+    /// Right after another one, which is at the same end of the same device.
+    After(&'a Link),
+}
+
+/// `BPF_F_BEFORE`, `BPF_F_AFTER`: without a reference, the first and the last place.
 const TCX_FIRST: u32 = 1 << 3;
+const TCX_AFTER: u32 = 1 << 4;
+/// `BPF_F_LINK`: the reference is a link.
+const TCX_LINK: u32 = 1 << 13;
+/// `BPF_TCX_INGRESS`, `BPF_TCX_EGRESS`
+const TCX_INGRESS: u32 = 46;
+const TCX_EGRESS: u32 = 47;
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`.
 const LIVE_FRAMES: u32 = 1 << 1;
@@ -308,9 +325,23 @@ impl Program {
     /// # Errors
     /// Those of bpf(2), as for [`Program::attach`].
     pub fn attach_egress(&self, device: u32) -> io::Result<Link> {
-        /// `BPF_TCX_EGRESS`
-        const EGRESS: u32 = 47;
-        Ok(Link { fd: sys::link_create(self.fd.as_fd(), device, EGRESS, TCX_FIRST)? })
+        self.attach_tcx(device, true, Order::First)
+    }
+
+    /// Attaches a program for tcx to ingress or egress of a device, at a place among the programs
+    /// there.
+    ///
+    /// # Errors
+    /// Those of bpf(2), as for [`Program::attach`]; `ENOENT` or `ERANGE` if the program that it is
+    /// to come after is not there.
+    pub fn attach_tcx(&self, device: u32, egress: bool, order: Order<'_>) -> io::Result<Link> {
+        let attach = if egress { TCX_EGRESS } else { TCX_INGRESS };
+        let (flags, link) = match order {
+            Order::First => (TCX_FIRST, None),
+            Order::Last => (TCX_AFTER, None),
+            Order::After(link) => (TCX_AFTER | TCX_LINK, Some(link.fd.as_fd())),
+        };
+        Ok(Link { fd: sys::link_create_tcx(self.fd.as_fd(), device, attach, flags, link)? })
     }
 
     /// Attaches it to a netfilter hook of the current network namespace. Of equal priority what is

@@ -342,6 +342,22 @@ pub(crate) fn link_create(
     Attr::new().fd(0, prog).u32(4, device).u32(8, attach).u32(12, flags).open(Command::LinkCreate)
 }
 
+/// Attaches a program to an end of a device, next to the program of another link if one is given.
+pub(crate) fn link_create_tcx(
+    prog: BorrowedFd<'_>,
+    device: u32,
+    attach: u32,
+    flags: u32,
+    next_to: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
+    let attr = Attr::new().fd(0, prog).u32(4, device).u32(8, attach).u32(12, flags);
+    match next_to {
+        Some(link) => attr.fd(16, link),
+        None => attr,
+    }
+    .open(Command::LinkCreate)
+}
+
 /// A netfilter hook, as `union bpf_attr` has it for a new link.
 pub(crate) struct NetfilterLink {
     pub(crate) attach: u32,
