@@ -41,7 +41,11 @@ pub(super) fn field(job: &Job<'_>, op: &Op) -> Result<Option<CtField>, String> {
         Place::Netfilter(hook) => Some(hook.family),
         // Elsewhere than in an attached ruleset the packets do not go on to the kernel's tracker.
         Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) if job.shared.is_some() => None,
-        Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => {
+        Place::Xdp(_)
+        | Place::XdpGeneric(_)
+        | Place::TcxIngress(_)
+        | Place::TcxEgress(_)
+        | Place::Bridge(..) => {
             return Err(format!(
                 "{}, where connections are not tracked yet",
                 place.no_code(format_args!("ct {key}"))

@@ -96,9 +96,11 @@ fn layouts(place: Place<'_>) -> &'static [Layout] {
             InetFamily::V4 => &[V4],
             InetFamily::V6 => &[V6],
         },
-        Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => {
-            &[V4, V6]
-        }
+        Place::Xdp(_)
+        | Place::XdpGeneric(_)
+        | Place::TcxIngress(_)
+        | Place::TcxEgress(_)
+        | Place::Bridge(..) => &[V4, V6],
     }
 }
 
@@ -108,13 +110,16 @@ fn may_skip(place: Place<'_>) -> bool {
     match place {
         Place::Netfilter(hook) => matches!(hook.hook, InetHook::Prerouting | InetHook::Input),
         Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) => true,
-        Place::TcxEgress(_) => false,
+        Place::TcxEgress(_) | Place::Bridge(..) => false,
     }
 }
 
 /// Notes what the code needs; whether it is a `fib` that has code. The error is why there is none.
 pub(super) fn plan(job: &Job<'_>, op: &Op, slots: &mut Slots) -> Result<bool, String> {
     let (Some(fib), Some(_)) = (Fib::of(op), job.routes) else { return Ok(false) };
+    if let Place::Bridge(..) = job.place {
+        return Err(job.place.no_code("fib"));
+    }
     for layout in layouts(job.place) {
         slots.add(fib.asked(*layout))?;
         if !fib.is_kind() {
@@ -249,7 +254,7 @@ impl Compiler<'_> {
             Place::Xdp(device) | Place::XdpGeneric(device) | Place::TcxIngress(device) => {
                 self.asm.mov32(R0, device.index);
             }
-            Place::TcxEgress(_) => self.asm.mov(R0, 0),
+            Place::TcxEgress(_) | Place::Bridge(..) => self.asm.mov(R0, 0),
         }
         self.asm.jump(done);
         self.asm.bind(look_up);

@@ -41,6 +41,8 @@ pub(super) struct Kernel {
     pub(super) net: Option<NetPath>,
     /// What answers of `reject` are made of; `None` where the kernel has no IPv6.
     pub(super) answers: Option<Answers>,
+    /// Bridges and their ports; `None` where the kernel has none.
+    pub(super) bridge: Option<BridgePath>,
 }
 
 /// Offsets in `struct sk_buff`.
@@ -135,6 +137,22 @@ pub(super) struct NetPath {
     pub(super) rxq_dev: i16,
     /// `struct net_device`
     pub(super) dev_net: i16,
+}
+
+/// Offsets on the way from a device to the bridge that it is a port of.
+#[derive(Debug)]
+pub(super) struct BridgePath {
+    /// `struct net_device`: a pointer to the port.
+    pub(super) port: i16,
+    /// `struct net_bridge_port`: its state, one byte; groups that are forwarded, two bytes; the
+    /// bridge.
+    pub(super) port_state: i16,
+    pub(super) port_groups: i16,
+    pub(super) bridge: i16,
+    /// `struct net_bridge`: groups that are forwarded, two fields of two bytes; whether there is a
+    /// spanning tree.
+    pub(super) groups: [i16; 2],
+    pub(super) spanning_tree: i16,
 }
 
 /// Offsets for answers of `reject`.
@@ -233,6 +251,11 @@ impl Kernel {
             net: NetPath::in_types(&types),
             answers: Answers::in_types(&types),
             // It may be a module.
+            bridge: BridgePath::in_types(&types).or_else(|| {
+                let of_module = Types::of_kernel().ok()?.of_module("bridge").ok()?;
+                BridgePath::in_types(&of_module)
+            }),
+            // It may be a module.
             conn: Conn::in_types(&types)
                 .or_else(|| Conn::in_types(&types.of_module("nf_conntrack").ok()?)),
         })
@@ -310,6 +333,21 @@ impl NetPath {
             rxq: at("xdp_buff", "rxq")?,
             rxq_dev: at("xdp_rxq_info", "dev")?,
             dev_net: at("net_device", "nd_net.net")?,
+        })
+    }
+}
+
+impl BridgePath {
+    fn in_types(types: &Types) -> Option<BridgePath> {
+        let port = |path: &str| types.field("net_bridge_port", path).map(place);
+        let bridge = |path: &str| types.field("net_bridge", path).map(place);
+        Some(BridgePath {
+            port: types.field("net_device", "rx_handler_data").map(place)?,
+            port_state: port("state")?,
+            port_groups: port("group_fwd_mask")?,
+            bridge: port("br")?,
+            groups: [bridge("group_fwd_mask")?, bridge("group_fwd_mask_required")?],
+            spanning_tree: bridge("stp_enabled")?,
         })
     }
 }

@@ -17,7 +17,7 @@ use super::kernel::Kernel;
 use super::lower::refused;
 use super::records::*;
 use super::sites::{Event, Site};
-use super::{Compiler, Place};
+use super::{BridgeHook, Compiler, Place};
 
 /// Within [`SCRATCH`]: both ends of a copy; the packet's length; the site.
 const TO: i16 = SCRATCH;
@@ -36,6 +36,9 @@ pub(super) const NO_SOCKET: [i32; 2] = [6, 12];
 
 /// Whether the running kernel has what records of packets take. The error is the reason.
 pub(super) fn check(place: Place<'_>) -> Result<(), String> {
+    if let Place::Bridge(..) = place {
+        return Err(place.no_code("log"));
+    }
     let kernel = Kernel::running()?;
     let has = kernel.dynptr_copy.is_some()
         && (place.kind() != ProgramKind::Xdp || kernel.xdp_dynptr.is_some());
@@ -47,6 +50,11 @@ fn hook(place: Place<'_>) -> Hook {
     match place {
         Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) => Hook::Ingress,
         Place::TcxEgress(_) => Hook::Egress,
+        Place::Bridge(at, _) => match at {
+            BridgeHook::Prerouting(_) => Hook::Prerouting,
+            BridgeHook::Groups | BridgeHook::Input => Hook::Input,
+            BridgeHook::Forward(_) => Hook::Forward,
+        },
         Place::Netfilter(at) => match at.hook {
             InetHook::Prerouting => Hook::Prerouting,
             InetHook::Input => Hook::Input,
@@ -79,6 +87,7 @@ impl Compiler<'_> {
         let hook_family = match self.job.place {
             Place::Netfilter(NetfilterHook { family: InetFamily::V4, .. }) => Family::Ip,
             Place::Netfilter(NetfilterHook { family: InetFamily::V6, .. }) => Family::Ip6,
+            Place::Bridge(..) => Family::Bridge,
             _ if block.inet => Family::Inet,
             _ => Family::Netdev,
         };
@@ -311,7 +320,7 @@ impl Compiler<'_> {
                 (device.index, 0)
             }
             Place::TcxEgress(device) => (0, device.index),
-            Place::Netfilter(_) => (0, 0),
+            Place::Netfilter(_) | Place::Bridge(..) => (0, 0),
         };
         let asm = &mut self.asm;
         for (at, index) in [(AT_INPUT, input), (AT_OUTPUT, output)] {

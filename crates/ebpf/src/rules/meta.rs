@@ -8,12 +8,13 @@ use penstock_program::expr::MetaKey;
 use super::chain::Rule;
 use super::frame::{Field, Side};
 use super::lower::refused;
-use super::{Compiler, Device, Place};
+use super::{BridgeHook, Compiler, Device, Place};
 use penstock_bpf::ProgramKind;
 use penstock_bpf::asm::{Helper, Reg::*};
 
-/// `NFPROTO_NETDEV`
+/// `NFPROTO_NETDEV`, `NFPROTO_BRIDGE`
 const NFPROTO_NETDEV: u8 = 5;
+const NFPROTO_BRIDGE: u8 = 7;
 
 /// Where a value comes from.
 pub(super) enum Source {
@@ -35,11 +36,21 @@ pub(super) fn source(place: Place<'_>, key: MetaKey, inet: bool) -> Result<Sourc
     let is_skb = place.kind() != ProgramKind::Xdp;
     let zeros = |len| Source::Constant(vec![0; len]);
     let none = || Err(place.no_code(format_args!("meta {key}")));
+    let unknown_arrival = matches!(place, Place::Bridge(BridgeHook::Input, _));
+    let asks_for_arrival =
+        matches!(key, MetaKey::Iif | MetaKey::IifName | MetaKey::IifGroup | MetaKey::IifKind);
+    if unknown_arrival && asks_for_arrival {
+        let message = place.no_code(format_args!("meta {key}"));
+        return Err(format!("{message}, where the port of arrival is not known any more"));
+    }
     let (arrival, leaving) = match place {
         Place::Xdp(device) | Place::XdpGeneric(device) | Place::TcxIngress(device) => {
             (Some(device), None)
         }
-        Place::TcxEgress(device) => (None, Some(device)),
+        Place::TcxEgress(device) | Place::Bridge(BridgeHook::Forward(_), device) => {
+            (None, Some(device))
+        }
+        Place::Bridge(_, device) => (Some(device), None),
         Place::Netfilter(hook) => match (key, hook.family) {
             (MetaKey::NfProto, InetFamily::V4 | InetFamily::V6) => {
                 return Ok(Source::Constant(vec![hook.family as u8]));
@@ -49,6 +60,7 @@ pub(super) fn source(place: Place<'_>, key: MetaKey, inet: bool) -> Result<Sourc
     };
     let device = |device: Option<&Device>, field: fn(Side) -> Field, side| match (place, device) {
         (Place::Netfilter(_), _) => Source::Field(field(side)),
+        (Place::Bridge(BridgeHook::Forward(_), _), None) => Source::Field(field(side)),
         (_, Some(device)) => of_device(device, &field(side)),
         (_, None) => match field(side) {
             // No device has no index and no name.
@@ -63,7 +75,10 @@ pub(super) fn source(place: Place<'_>, key: MetaKey, inet: bool) -> Result<Sourc
         MetaKey::Len => Source::Field(Field::Length),
         MetaKey::PktType => Source::Field(Field::PacketType),
         MetaKey::NfProto if inet => Source::Field(Field::NfProto),
-        MetaKey::NfProto => Source::Constant(vec![NFPROTO_NETDEV]),
+        MetaKey::NfProto => match place {
+            Place::Bridge(..) => Source::Constant(vec![NFPROTO_BRIDGE]),
+            _ => Source::Constant(vec![NFPROTO_NETDEV]),
+        },
         MetaKey::Mark if is_skb => Source::Field(Field::Mark),
         MetaKey::Priority if is_skb => Source::Field(Field::Priority),
         // In front of everything that sets them.
@@ -83,7 +98,7 @@ pub(super) fn source(place: Place<'_>, key: MetaKey, inet: bool) -> Result<Sourc
         // In front of sockets and routes.
         MetaKey::SkUid | MetaKey::SkGid | MetaKey::Cgroup | MetaKey::RtClassid => match place {
             Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) => Source::Absent,
-            Place::TcxEgress(_) | Place::Netfilter(_) => return none(),
+            Place::TcxEgress(_) | Place::Netfilter(_) | Place::Bridge(..) => return none(),
         },
         MetaKey::Cpu if is_skb => Source::Processor,
         MetaKey::Cpu

@@ -12,6 +12,7 @@
 mod answer;
 mod answer_send;
 mod answer_sum;
+mod bridge;
 mod chain;
 mod clocks;
 mod constants;
@@ -46,6 +47,7 @@ mod shared_sets;
 mod sites;
 mod skb;
 mod stateful;
+mod tags;
 mod tails;
 mod tcp_option;
 mod trace;
@@ -64,7 +66,7 @@ pub use kernel::learn_kernel;
 use penstock_bpf::Next;
 use penstock_bpf::asm::{Asm, AsmError, Code, Label};
 use penstock_bpf::{LoadError, Program, ProgramKind};
-pub use place::Place;
+pub use place::{BridgeHook, Place};
 pub use records::{Captured, Record, Records};
 pub use routes::{Answer, Question, Routes};
 pub use shared::SharedStates;
@@ -81,12 +83,16 @@ pub enum Entry {
     Inet(ChainIndex),
     /// A chain of an ip, ip6 or inet table at a netfilter hook.
     Ip(ChainIndex),
+    /// A chain of a bridge table.
+    Bridge(ChainIndex),
 }
 
 impl Entry {
     fn chain(self) -> ChainIndex {
         match self {
-            Entry::Netdev(chain) | Entry::Inet(chain) | Entry::Ip(chain) => chain,
+            Entry::Netdev(chain) | Entry::Inet(chain) | Entry::Ip(chain) | Entry::Bridge(chain) => {
+                chain
+            }
         }
     }
 }
@@ -227,11 +233,18 @@ pub fn compile(job: Job<'_>) -> Result<Compiled, NotOffloadable> {
 pub fn compile_with(job: Job<'_>, long: usize) -> Result<Compiled, NotOffloadable> {
     let kernel = match job.place {
         Place::Netfilter(_) => Some(kernel::Kernel::running().map_err(NotOffloadable::all)?),
-        Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) | Place::TcxEgress(_) => None,
+        Place::Xdp(_)
+        | Place::XdpGeneric(_)
+        | Place::TcxIngress(_)
+        | Place::TcxEgress(_)
+        | Place::Bridge(..) => None,
     };
     let plan = plan::Plan::new(&job, long)?;
     if let (Place::TcxEgress(_), true) = (job.place, plan.headers()) {
         learn_kernel().map_err(NotOffloadable::all)?;
+    }
+    if let Place::Bridge(hook, _) = job.place {
+        bridge::check(hook, job.image).map_err(NotOffloadable::all)?;
     }
     let counters = plan.counters();
     let mut asm = Asm::new();

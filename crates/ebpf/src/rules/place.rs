@@ -5,6 +5,7 @@
 use std::fmt;
 
 use penstock_bpf::{NetfilterHook, ProgramKind};
+use penstock_wire::ethernet::Mac;
 
 use super::Device;
 
@@ -21,6 +22,22 @@ pub enum Place<'a> {
     TcxEgress(&'a Device),
     /// A netfilter hook.
     Netfilter(NetfilterHook),
+    /// tcx of a port of a bridge or of the bridge, for chains of bridge tables.
+    Bridge(BridgeHook<'a>, &'a Device),
+}
+
+/// Where frames of a bridge meet its chains: which of its hooks a program at tcx stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BridgeHook<'a> {
+    /// Ingress of a port, for chains at prerouting. The link address is that of the bridge.
+    Prerouting(Mac),
+    /// Ingress of a port, for chains at input, where frames to link-local groups are that the bridge
+    /// hands to the port itself.
+    Groups,
+    /// Ingress of the bridge, for chains at input: all other frames that come to the host.
+    Input,
+    /// Egress of a port, for chains at forward: frames that came by one of these ports.
+    Forward(&'a [Device]),
 }
 
 impl<'a> Place<'a> {
@@ -28,7 +45,7 @@ impl<'a> Place<'a> {
     pub fn kind(self) -> ProgramKind {
         match self {
             Place::Xdp(_) | Place::XdpGeneric(_) => ProgramKind::Xdp,
-            Place::TcxIngress(_) | Place::TcxEgress(_) => ProgramKind::SchedCls,
+            Place::TcxIngress(_) | Place::TcxEgress(_) | Place::Bridge(..) => ProgramKind::SchedCls,
             Place::Netfilter(_) => ProgramKind::Netfilter,
         }
     }
@@ -39,7 +56,8 @@ impl<'a> Place<'a> {
             Place::Xdp(device)
             | Place::XdpGeneric(device)
             | Place::TcxIngress(device)
-            | Place::TcxEgress(device) => Some(device),
+            | Place::TcxEgress(device)
+            | Place::Bridge(_, device) => Some(device),
             Place::Netfilter(_) => None,
         }
     }
@@ -59,6 +77,9 @@ impl fmt::Display for Place<'_> {
             Place::TcxIngress(_) => f.write_str("tcx ingress"),
             Place::TcxEgress(_) => f.write_str("tcx egress"),
             Place::Netfilter(hook) => write!(f, "netfilter hook {hook}"),
+            Place::Bridge(BridgeHook::Prerouting(_), _) => f.write_str("bridge prerouting"),
+            Place::Bridge(BridgeHook::Groups | BridgeHook::Input, _) => f.write_str("bridge input"),
+            Place::Bridge(BridgeHook::Forward(_), _) => f.write_str("bridge forward"),
         }
     }
 }

@@ -69,8 +69,13 @@ impl Plan {
             let kind = device.interface.arphrd;
             return Err(all(&format!("a device without Ethernet frames (ARPHRD type {kind})")));
         }
+        let fits = |entry: &Entry| match job.place {
+            Place::Netfilter(_) => matches!(entry, Entry::Ip(_)),
+            Place::Bridge(..) => matches!(entry, Entry::Bridge(_)),
+            _ => matches!(entry, Entry::Netdev(_) | Entry::Inet(_)),
+        };
         let at_hook = matches!(job.place, Place::Netfilter(_));
-        if job.entries.iter().any(|entry| matches!(entry, Entry::Ip(_)) != at_hook) {
+        if !job.entries.iter().all(fits) {
             return Err(all("a chain of another kind of hook"));
         }
         let mut transport = false;
@@ -149,7 +154,8 @@ impl Survey<'_> {
         let Job { image, place, shared, .. } = *self.job;
         let quota = |op: &Op| stateful::told_quota(op).is_some();
         // Nothing is traced before packets have a `struct sk_buff`.
-        self.traces = shared.is_some() && place.kind() != ProgramKind::Xdp && trace::traces(image);
+        let tells = !matches!(place, Place::Bridge(..)) && place.kind() != ProgramKind::Xdp;
+        self.traces = shared.is_some() && tells && trace::traces(image);
         if self.traces || shared.is_some() && image.ops.iter().any(quota) {
             self.slots.keep_event();
         }
@@ -217,7 +223,7 @@ impl Survey<'_> {
         }
         let base = Base::of(base, len, offset).ok_or("loads from inside a tunnel")?;
         if base == Base::Link
-            && self.job.place.kind() != ProgramKind::Xdp
+            && self.job.place.kind() == ProgramKind::Netfilter
             && offset + u16::from(len) > TAG_AT
         {
             return Err(format!(

@@ -5,7 +5,7 @@
 use penstock_wire::{ethernet, protocol, vlan};
 
 use super::frame::*;
-use super::{Compiler, Place};
+use super::{BridgeHook, Compiler, Place};
 use penstock_bpf::ProgramKind;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg::*, Width};
 
@@ -17,7 +17,7 @@ const DATA_END: i16 = 4;
 const SKB_LEN: i16 = 0;
 pub(super) const SKB_TYPE: i16 = 4;
 pub(super) const SKB_MARK: i16 = 8;
-const SKB_PROTOCOL: i16 = 16;
+pub(super) const SKB_PROTOCOL: i16 = 16;
 pub(super) const SKB_PRIORITY: i16 = 32;
 
 /// Upper bound of directly accessible bytes, for the verifier.
@@ -49,6 +49,7 @@ impl Compiler<'_> {
         }
         self.asm.mov(PRESENT, 0);
         self.link();
+        self.bridge_gate();
         self.link_fields();
         self.length_after_tag();
         self.headers(Base::Network, |asm, _| asm.load(Width::D, COUNTERS, R10, NETWORK));
@@ -119,7 +120,7 @@ impl Compiler<'_> {
                     self.asm.jump(none);
                 }
                 self.asm.bind(framed);
-                self.headers(Base::Link, |asm, _| asm.mov(COUNTERS, 0));
+                self.framed_link_fields();
                 self.asm.bind(none);
             }
         }
@@ -164,7 +165,7 @@ impl Compiler<'_> {
                 self.asm.mov(COUNTERS, ETH_LEN);
                 if matches!(self.job.place, Place::TcxEgress(_)) {
                     self.egress_network();
-                } else {
+                } else if matches!(self.job.place, Place::TcxIngress(_)) {
                     let framed = self.asm.label();
                     self.unless_looped(framed);
                     self.asm.mov(COUNTERS, 0);
@@ -307,6 +308,7 @@ impl Compiler<'_> {
             self.devices(kernel);
             self.connection(kernel);
         }
+        self.bridge_arrival();
         for slot in self.plan.slots.iter().collect::<Vec<_>>() {
             match slot.field {
                 Field::Bytes { .. }
@@ -349,6 +351,9 @@ impl Compiler<'_> {
     /// R4 = how the frame is addressed (`eth_type_trans()`).
     fn packet_type(&mut self) {
         let known = self.asm.label();
+        if let Place::Bridge(BridgeHook::Prerouting(mac), _) = self.job.place {
+            return self.bridge_packet_type(mac);
+        }
         if self.job.place.kind() != ProgramKind::Xdp {
             return self.skb_packet_type();
         }

@@ -40,6 +40,7 @@ pub(super) fn check(place: Place<'_>) -> Result<(), String> {
              answer made of it would be cut or changed on its way out"
         }
         Place::TcxEgress(_) => "where nf_tables has none",
+        Place::Bridge(..) => "since its answer would not be one of the bridge",
         Place::Netfilter(_) => "since the kernel lets programs there send nothing",
     };
     Err(format!("{}, {why}", place.no_code("reject")))

@@ -60,7 +60,7 @@ impl Compiler<'_> {
         asm.jump_if(Cond::Eq, R0, AT_HEADER, there);
         // Offset 0 for the kernel, of where the data of the packet begins.
         match self.job.place {
-            Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) => {
+            Place::Xdp(_) | Place::XdpGeneric(_) | Place::TcxIngress(_) | Place::Bridge(..) => {
                 asm.load(Width::D, COUNTERS, R10, NETWORK);
             }
             Place::TcxEgress(_) | Place::Netfilter(_) => asm.mov(COUNTERS, 0),
