@@ -49,7 +49,7 @@ pub fn unfit(scenario: &Scenario, how: How) -> Option<&'static str> {
     if ["type nat", "type route", "flowtable"].iter().any(|word| scenario.rules.contains(word)) {
         return Some("chains of other types, and flowtables");
     }
-    if ["table bridge", "table arp"].iter().any(|word| scenario.rules.contains(word)) {
+    if scenario.rules.contains("table arp") {
         return Some("families without programs");
     }
     if !scenario.services.log_groups.is_empty() || !scenario.services.queues.is_empty() {

@@ -5,7 +5,7 @@
 use std::io;
 use std::path::Path;
 
-use penstock_bpf::{Link, LoadError, Mode, Program, ProgramKind};
+use penstock_bpf::{Link, LoadError, Mode, Order, Program, ProgramKind};
 use penstock_ebpf::dispatch::{self, Generations};
 
 use super::wanted::Spot;
@@ -19,26 +19,36 @@ pub(super) struct Gate {
 }
 
 impl Spot {
-    fn attach(self, program: &Program) -> io::Result<Link> {
+    /// Attaches a program there; `before` is what stands before it ([`Spot::before`]).
+    fn attach(self, program: &Program, before: Option<&Link>) -> io::Result<Link> {
+        let first = before.map_or(Order::First, Order::After);
         match self {
             Spot::Xdp { device, generic: false } => program.attach(device, Mode::Native),
             Spot::Xdp { device, generic: true } => program.attach(device, Mode::Generic),
-            Spot::TcxIngress { device } => program.attach(device, Mode::Any),
-            Spot::TcxEgress { device } => program.attach_egress(device),
+            Spot::TcxIngress { device } => program.attach_tcx(device, false, first),
+            Spot::TcxEgress { device } => program.attach_tcx(device, true, first),
+            Spot::BridgePrerouting { device } | Spot::BridgeGroups { device } => {
+                program.attach_tcx(device, false, Order::Last)
+            }
+            Spot::BridgeInput { device } => program.attach_tcx(device, false, Order::First),
+            Spot::BridgeForward { device } => program.attach_tcx(device, true, Order::First),
             Spot::Netfilter { hook, priority } => program.attach_netfilter(hook, priority, false),
         }
     }
 }
 
 impl Gate {
-    /// Opens one at a place, for programs of a kind. Packets continue until it has one.
+    /// Opens one at a place, for programs of a kind, after the gate of [`Spot::before`]. Packets
+    /// continue until it has one.
     pub(super) fn open(
         spot: Spot,
         kind: ProgramKind,
         generations: &Generations,
+        before: Option<&Gate>,
     ) -> Result<Self, LoadError> {
         let gate = dispatch::Gate::new()?;
-        let link = spot.attach(&gate.load(kind, generations)?)?;
+        let before = before.map(|before| &before.link);
+        let link = spot.attach(&gate.load(kind, generations)?, before)?;
         Ok(Gate { spot, gate, link })
     }
 

@@ -32,7 +32,7 @@ mod split;
 mod state;
 mod wanted;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -180,7 +180,9 @@ impl Attached {
         let split = config.with_kernel.then(|| RefCell::new(Split::new(linked, tables, &taken)));
         let left_out = RefCell::default();
         let routes = &HostRoutes::new(net);
-        let wishes = Wishes { config, net, routes, linked, drivers, shared, left_out, split };
+        let not_plain = OnceCell::new();
+        let wishes =
+            Wishes { config, net, routes, linked, drivers, shared, left_out, not_plain, split };
         let programs = wishes.all()?;
         let left_out = wishes.left_out.take();
         let (moved, kernel) = match &wishes.split {

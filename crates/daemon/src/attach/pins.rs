@@ -35,6 +35,10 @@ fn name(spot: Spot) -> String {
         Spot::TcxIngress { device } => format!("ingress-{device}"),
         Spot::TcxEgress { device } => format!("egress-{device}"),
         Spot::Netfilter { hook, priority } => format!("{}-{priority}", hook_name(hook)),
+        Spot::BridgePrerouting { device } => format!("prerouting-{device}"),
+        Spot::BridgeGroups { device } => format!("groups-{device}"),
+        Spot::BridgeInput { device } => format!("input-{device}"),
+        Spot::BridgeForward { device } => format!("forward-{device}"),
     }
 }
 
@@ -55,6 +59,10 @@ fn spot(name: &str) -> Option<Spot> {
         "generic" => Spot::Xdp { device, generic: true },
         "ingress" => Spot::TcxIngress { device },
         "egress" => Spot::TcxEgress { device },
+        "prerouting" => Spot::BridgePrerouting { device },
+        "groups" => Spot::BridgeGroups { device },
+        "input" => Spot::BridgeInput { device },
+        "forward" => Spot::BridgeForward { device },
         _ => return None,
     })
 }
@@ -132,6 +140,10 @@ mod tests {
             Spot::Xdp { device: 3, generic: true },
             Spot::TcxIngress { device: 14 },
             Spot::TcxEgress { device: 15 },
+            Spot::BridgePrerouting { device: 2 },
+            Spot::BridgeGroups { device: 2 },
+            Spot::BridgeInput { device: 16 },
+            Spot::BridgeForward { device: 17 },
             Spot::Netfilter { hook: hook(InetFamily::V4, InetHook::Prerouting), priority: -300 },
             Spot::Netfilter { hook: hook(InetFamily::V6, InetHook::Output), priority: i32::MAX },
         ] {

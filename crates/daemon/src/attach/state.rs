@@ -221,7 +221,8 @@ impl State {
             Some(known) => self.gates.get(known),
             None => {
                 let kind = running.loaded.program.kind();
-                let gate = Gate::open(spot, kind, &self.generations)?;
+                let before = self.gates.iter().find(|gate| spot.before() == Some(gate.spot()));
+                let gate = Gate::open(spot, kind, &self.generations, before)?;
                 if let Some(pins) = self.pins.as_ref().filter(|_| self.left.is_none()) {
                     pins.pin_gate(&gate)?;
                 }

@@ -3,9 +3,10 @@
 //! What a generation wants of the kernel: which chains run where, as programs that are not loaded
 //! yet.
 
+mod bridges;
 mod hooks;
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::fmt;
 
@@ -38,6 +39,25 @@ pub(super) enum Spot {
     TcxEgress { device: u32 },
     /// A hook of netfilter.
     Netfilter { hook: NetfilterHook, priority: i32 },
+    /// tcx ingress of a port, right before its bridge.
+    BridgePrerouting { device: u32 },
+    /// tcx ingress of a port, for what its bridge leaves to it.
+    BridgeGroups { device: u32 },
+    /// tcx ingress of a bridge, before everything else there.
+    BridgeInput { device: u32 },
+    /// tcx egress of a port, right after its bridge.
+    BridgeForward { device: u32 },
+}
+
+impl Spot {
+    /// The one that programs of a device stand after, if something is there.
+    pub(super) fn before(self) -> Option<Spot> {
+        match self {
+            Spot::TcxIngress { device } => Some(Spot::BridgeInput { device }),
+            Spot::TcxEgress { device } => Some(Spot::BridgeForward { device }),
+            _ => None,
+        }
+    }
 }
 
 /// A program for a place.
@@ -69,6 +89,8 @@ pub(super) struct Wishes<'a> {
     pub(super) shared: &'a SharedStates,
     /// What has no code, and is left out if that is wanted.
     pub(super) left_out: RefCell<Vec<LeftOut>>,
+    /// What speaks against chains of bridges, once that is asked.
+    pub(super) not_plain: OnceCell<Vec<bridges::NotPlain>>,
     /// Which chains run in nf_tables, if that is wanted.
     pub(super) split: Option<RefCell<Split<'a>>>,
 }
@@ -130,6 +152,7 @@ impl<'a> Wishes<'a> {
         for link in self.net.links() {
             self.ingress(link, &mut all)?;
             self.egress(link, &mut all)?;
+            self.bridge(link, &mut all)?;
         }
         self.hooks(&mut all)?;
         self.trace_entrances(&mut all)?;
@@ -204,7 +227,10 @@ impl<'a> Wishes<'a> {
             (_, _, ChainType::Nat) => "programs at its hooks translate no addresses",
             (_, _, ChainType::Route) => "programs at its hooks do not route packets again",
             (Family::Arp, ..) => "it has no programs at hooks of arp",
-            (Family::Bridge, ..) => "it has no programs at hooks of bridge",
+            (Family::Bridge, hook, _) => match bridges::without_place(hook) {
+                Some(reason) => reason,
+                None => return self.only_plain_bridges(base),
+            },
             (Family::Netdev | Family::Inet | Family::Ip | Family::Ip6, ..) => {
                 return self.only_known_devices(base);
             }
@@ -374,6 +400,7 @@ impl<'a> Chains<'a> {
     fn wanted(&self, spot: Spot, at: Place<'_>, place: String) -> Result<Wanted, CannotOffload> {
         let entry = |base: &&LinkedBase| match (base.family, spot) {
             (_, Spot::Netfilter { .. }) => Entry::Ip(base.chain),
+            (Family::Bridge, _) => Entry::Bridge(base.chain),
             (Family::Inet, _) => Entry::Inet(base.chain),
             _ => Entry::Netdev(base.chain),
         };
