@@ -52,6 +52,10 @@ pub fn unfit(scenario: &Scenario, how: How) -> Option<&'static str> {
     if scenario.rules.contains("table arp") {
         return Some("families without programs");
     }
+    let calls = scenario.sysctls.iter().any(|(name, _)| name.contains("bridge-nf-call"));
+    if scenario.rules.contains("table bridge") && calls {
+        return Some("hooks of IP that are called only once the ruleset is there");
+    }
     if !scenario.services.log_groups.is_empty() || !scenario.services.queues.is_empty() {
         return Some("programs that listen in the kernel");
     }

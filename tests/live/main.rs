@@ -9,6 +9,7 @@
 //! `PENSTOCK_LIVE_WORKERS` how many workers the dataplane has (default 1).
 
 mod attach;
+mod attached_bridge;
 mod attached_fib;
 mod attached_records;
 mod attached_reject;

@@ -8,12 +8,14 @@
 //!   (`nf_hook_entries_grow()`), and chains of one place run in an order.
 //! - XDP and tcx come before the ingress hook of nf_tables, and tcx after its egress hook
 //!   (`__netif_receive_skb_core()`, `__dev_queue_xmit()`). So chains of a device that packets meet
-//!   after one of nf_tables at ingress, or before one at egress, run there, too.
+//!   after one of nf_tables at ingress, or before one at egress, run there, too. It is the same
+//!   with chains of bridges, whose hooks are between ingress and egress of the ports.
 //! - What packets change (a counter, a quota, a limit, a set) is in one place. So chains that use
 //!   the same are in one half, and what is in nf_tables stays there.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use penstock_bpf::{InetFamily, InetHook, NetfilterHook};
@@ -103,6 +105,72 @@ struct Base<'a> {
     key: ChainKey,
     name: String,
     reach: Reach,
+}
+
+/// Where a chain stands on a way: its stage, its priority, and when it came.
+type Order = (u8, i32, Reverse<u64>);
+
+/// A way on which packets meet chains in an order. At its beginning, or at its end, these may be
+/// programs.
+enum Way<'a> {
+    /// Into a device.
+    Ingress(&'a str),
+    /// Out of a device.
+    Egress(&'a str),
+    /// Into a port and to its bridge.
+    ToBridge(&'a str),
+    /// Into a port, in a link-local group that the bridge leaves to it.
+    ToPort(&'a str),
+    /// From a bridge out of a port.
+    FromBridge(&'a str),
+    /// Through a bridge to the host.
+    BridgeInput,
+}
+
+impl Way<'_> {
+    /// The stage of ingress of a device.
+    const DEVICE_INGRESS: u8 = 0;
+
+    /// Whether programs come before what nf_tables runs.
+    fn programs_first(&self) -> bool {
+        matches!(self, Way::Ingress(_) | Way::ToBridge(_) | Way::ToPort(_))
+    }
+
+    /// Where a chain stands, if it is on the way.
+    fn order_of(&self, base: &LinkedBase) -> Option<Order> {
+        let of_device = |hook: Hook, device: &str| {
+            let family = matches!(base.family, Family::Netdev | Family::Inet);
+            family && base.base.hook == hook && base.base.names_device(device)
+        };
+        let of_bridge = |hook: Hook| base.family == Family::Bridge && base.base.hook == hook;
+        let stage = match self {
+            Way::Ingress(device) | Way::ToBridge(device) | Way::ToPort(device)
+                if of_device(Hook::Ingress, device) =>
+            {
+                Way::DEVICE_INGRESS
+            }
+            Way::ToBridge(_) if of_bridge(Hook::Prerouting) => 1,
+            Way::ToPort(_) | Way::BridgeInput if of_bridge(Hook::Input) => 1,
+            Way::FromBridge(_) if of_bridge(Hook::Forward) => 0,
+            Way::FromBridge(_) if of_bridge(Hook::Postrouting) => 1,
+            Way::Egress(device) | Way::FromBridge(device) if of_device(Hook::Egress, device) => 2,
+            _ => return None,
+        };
+        Some((stage, base.base.priority, Reverse(base.base.registered)))
+    }
+}
+
+impl fmt::Display for Way<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Way::Ingress(device) => write!(f, "ingress of {device}"),
+            Way::Egress(device) => write!(f, "egress of {device}"),
+            Way::ToBridge(port) => write!(f, "bridge prerouting of {port}"),
+            Way::ToPort(port) => write!(f, "bridge input of {port}"),
+            Way::FromBridge(port) => write!(f, "bridge forward to {port}"),
+            Way::BridgeInput => f.write_str("bridge input"),
+        }
+    }
 }
 
 /// The split of a generation.
@@ -201,9 +269,16 @@ impl<'a> Split<'a> {
             let before = self.moved.len();
             self.same_places();
             for link in net.links() {
-                self.order(Hook::Ingress, &link.name);
-                self.order(Hook::Egress, &link.name);
+                let (name, is_port) = (&*link.name, link.port.is_some());
+                self.order(&Way::Ingress(name));
+                self.order(&Way::Egress(name));
+                if is_port {
+                    self.order(&Way::ToBridge(name));
+                    self.order(&Way::ToPort(name));
+                    self.order(&Way::FromBridge(name));
+                }
             }
+            self.order(&Way::BridgeInput);
             self.shared_states();
             if self.moved.len() == before {
                 return;
@@ -243,53 +318,44 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// Chains of a device that packets meet after one of nf_tables at ingress, or before one at
-    /// egress.
-    fn order(&mut self, hook: Hook, device: &str) {
-        type Order = (i32, Reverse<u64>);
-        let order = |priority: i32, registered: u64| -> Order { (priority, Reverse(registered)) };
-        let here = |base: &&Base<'_>| {
-            let of_device = matches!(base.linked.family, Family::Netdev | Family::Inet);
-            of_device && base.linked.base.hook == hook && base.linked.base.names_device(device)
-        };
-        let of_base =
-            |base: &Base<'_>| order(base.linked.base.priority, base.linked.base.registered);
+    /// Chains on a way where the kernel has programs at one end only: those at the other side of one
+    /// of nf_tables.
+    fn order(&mut self, way: &Way<'_>) {
         let mut there: Vec<(Order, String)> = Vec::new();
         for base in &self.bases {
             if !self.moved.contains_key(&base.key) {
                 continue;
             }
-            if here(&base) {
-                there.push((of_base(base), format!("chain {}", base.name)));
+            if let Some(order) = way.order_of(base.linked) {
+                there.push((order, format!("chain {}", base.name)));
             }
-            if hook != Hook::Ingress {
-                continue;
-            }
+            let (Way::Ingress(device) | Way::ToBridge(device)) = way else { continue };
             let table = self.tables.iter().find(|table| table.handle == base.key.0);
             let flowtables = table.iter().flat_map(|table| &table.flowtables);
             let used = flowtables.filter(|f| base.reach.flowtables.contains(&f.handle));
-            for flowtable in used.filter(|f| f.devices.iter().any(|name| **name == *device)) {
-                let of = order(flowtable.priority, flowtable.registered);
+            for flowtable in used.filter(|f| f.devices.iter().any(|name| **name == **device)) {
+                let of = (Way::DEVICE_INGRESS, flowtable.priority, Reverse(flowtable.registered));
                 there.push((of, format!("flowtable {}", flowtable.name)));
             }
         }
-        let found = match hook {
-            Hook::Ingress => there.into_iter().min(),
-            _ => there.into_iter().max(),
+        let found = match way.programs_first() {
+            true => there.into_iter().min(),
+            false => there.into_iter().max(),
         };
         let Some((limit, name)) = found else { return };
         for at in 0..self.bases.len() {
-            let Some(base) = self.bases.get(at).filter(|base| here(base)) else { continue };
-            if self.moved.contains_key(&base.key) {
-                continue;
-            }
-            let (follows, word, place) = match hook {
-                Hook::Ingress => (of_base(base) > limit, "before", "ingress"),
-                _ => (of_base(base) < limit, "after", "egress"),
+            let Some(base) = self.bases.get(at) else { continue };
+            let order = match way.order_of(base.linked) {
+                Some(order) if !self.moved.contains_key(&base.key) => order,
+                _ => continue,
+            };
+            let (follows, word) = match way.programs_first() {
+                true => (order > limit, "before"),
+                false => (order < limit, "after"),
             };
             if follows {
                 let reason = format!("{name} comes {word} it, and runs in {NF_TABLES}");
-                self.follows(at, format!("{place} of {device}"), reason);
+                self.follows(at, way.to_string(), reason);
             }
         }
     }

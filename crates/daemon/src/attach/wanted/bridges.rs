@@ -10,16 +10,44 @@ use penstock_net::Link;
 use penstock_program::Hook;
 use penstock_ruleset::Family;
 use penstock_ruleset::link::{CannotOffload, LinkedBase};
+use penstock_ruleset::model::BaseChain;
 
 use super::{ChainName, Chains, KERNEL, Spot, Wanted, Wishes, device};
 
 /// Something about bridges that speaks against programs.
 pub(in crate::attach) struct NotPlain {
-    /// Only at hooks before the bridge has decided.
-    only_before: bool,
+    concerns: Concerned,
     /// Where.
     place: String,
     reason: &'static str,
+}
+
+/// Which chains something speaks against.
+#[derive(Clone, Copy)]
+enum Concerned {
+    All,
+    /// Those at tcx ingress of ports, where something is between tcx and the bridge.
+    BeforeBridge,
+    /// Those at tcx egress of ports, which a frame may not reach after the hook.
+    Forward,
+    /// Those that frames meet after other hooks, or may.
+    AfterOthers,
+}
+
+/// `NF_BR_PRI_BRNF`: where `br_netfilter` stands at hooks of bridges.
+const OTHER_HOOKS: i32 = 0;
+
+impl Concerned {
+    fn includes(self, chain: &BaseChain) -> bool {
+        match self {
+            Concerned::All => true,
+            Concerned::BeforeBridge => matches!(chain.hook, Hook::Prerouting | Hook::Input),
+            Concerned::Forward => chain.hook == Hook::Forward,
+            Concerned::AfterOthers => {
+                chain.hook != Hook::Prerouting || chain.priority >= OTHER_HOOKS
+            }
+        }
+    }
 }
 
 /// Whether frames of all bridges pass hooks of IP or ARP (`br_netfilter`).
@@ -109,9 +137,8 @@ impl<'a> Wishes<'a> {
     /// Refuses what is not exact on the bridges that there are. Chains of bridge tables meet frames
     /// of all bridges.
     pub(super) fn only_plain_bridges(&self, base: &LinkedBase) -> Result<(), CannotOffload> {
-        let before_bridge = matches!(base.base.hook, Hook::Prerouting | Hook::Input);
         let all = self.not_plain.get_or_init(|| self.look_at_bridges());
-        match all.iter().find(|found| before_bridge || !found.only_before) {
+        match all.iter().find(|found| found.concerns.includes(&base.base)) {
             Some(NotPlain { place, reason, .. }) => {
                 Err(ChainName(self.linked, base).refused(place, *reason))
             }
@@ -125,13 +152,22 @@ impl<'a> Wishes<'a> {
         let lowers: BTreeSet<u32> =
             links.iter().filter_map(|link| Some(link.vlan()?.lower)).collect();
         let (mut all, mut any) = (Vec::new(), false);
+        let mut add = |concerns, place, reason| all.push(NotPlain { concerns, place, reason });
         for link in links {
             if let Some(bridge) = link.bridge() {
                 any = true;
                 if bridge.call_ip || bridge.call_ip6 {
                     let place = format!("bridge {}", link.name);
                     let reason = "its frames pass hooks of IP (`nf_call_iptables`)";
-                    all.push(NotPlain { only_before: false, place, reason });
+                    add(Concerned::AfterOthers, place, reason);
+                }
+                let mtu = |port: &u32| self.net.link(*port).map(|link| link.mtu);
+                let mtus: BTreeSet<_> = bridge.ports.iter().filter_map(mtu).collect();
+                if mtus.len() > 1 {
+                    let place = format!("bridge {}", link.name);
+                    let reason = "its ports have different MTUs: after the hook it drops frames \
+                                  that are too long for a port, which never come to tcx";
+                    add(Concerned::Forward, place, reason);
                 }
             }
             if link.port.is_none() {
@@ -139,19 +175,18 @@ impl<'a> Wishes<'a> {
             }
             let place = format!("device {}", link.name);
             if self.config.ingress(&link.name).is_none() {
-                let (only_before, place) = (false, place.clone());
                 let reason = "this port of a bridge is not among the devices that chains may be \
                               attached to";
-                all.push(NotPlain { only_before, place, reason });
+                add(Concerned::All, place.clone(), reason);
             }
             if lowers.contains(&link.index) {
                 let reason = "VLAN devices on this port take frames before its bridge";
-                all.push(NotPlain { only_before: true, place, reason });
+                add(Concerned::BeforeBridge, place, reason);
             }
         }
         if any && calls_other_hooks() {
             let reason = "frames of bridges pass hooks of IP (net.bridge.bridge-nf-call-*tables)";
-            all.push(NotPlain { only_before: false, place: KERNEL.into(), reason });
+            add(Concerned::AfterOthers, KERNEL.into(), reason);
         }
         all
     }
