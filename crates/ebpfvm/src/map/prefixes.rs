@@ -66,13 +66,35 @@ impl Prefixes {
         (bits < self.lengths.len()).then_some(bits)
     }
 
+    /// The slot of the longest prefix of an address, as long as the key says at most.
     pub(super) fn longest(&mut self, key: &[u8]) -> Option<u32> {
         let most = self.bits(key)?;
+        if let Some(address) = key.get(4..).and_then(|address| address.try_into().ok()) {
+            return self.longest4(u32::from_be_bytes(address), most);
+        }
         let mut next = Some(most);
         while let Some(bits) = next.and_then(|from| self.present_from(from)) {
             next = bits.checked_sub(1);
             self.prepare(key, bits);
             if let Some(slot) = self.table.find(&self.masked) {
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// The longest prefix of an address of four bytes.
+    fn longest4(&self, address: u32, most: usize) -> Option<u32> {
+        // Bit `n` says whether there are prefixes of `n` bits: 33 lengths are in one word.
+        let mut lengths = self.present.first()? & (u64::MAX >> (63 - most.min(63)));
+        while lengths != 0 {
+            let bits = lengths.ilog2();
+            lengths ^= 1 << bits;
+            let kept = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            let mut key = [0; 8];
+            key[..4].copy_from_slice(&bits.to_le_bytes());
+            key[4..].copy_from_slice(&(address & kept).to_be_bytes());
+            if let Some(slot) = self.table.find(&key) {
                 return Some(slot);
             }
         }

@@ -72,6 +72,7 @@ impl Table {
         entries as usize + 1
     }
 
+    #[inline]
     fn bucket(&self, key: &[u8]) -> usize {
         self.hasher.of(key) as usize & (self.buckets.len() - 1)
     }
@@ -82,10 +83,29 @@ impl Table {
     }
 
     /// The slot of a key.
+    #[inline]
     pub(super) fn find(&self, key: &[u8]) -> Option<u32> {
-        let mut link = self.buckets[self.bucket(key)];
+        // Keys of a length that the compiler knows are compared without a call.
+        match key.len() {
+            4 => self.find_of::<4>(key),
+            8 => self.find_of::<8>(key),
+            16 => self.find_of::<16>(key),
+            _ => self.find_in_chain(self.bucket(key), |slot| self.key(slot) == key),
+        }
+    }
+
+    #[inline]
+    fn find_of<const N: usize>(&self, key: &[u8]) -> Option<u32> {
+        let key: &[u8; N] = key.try_into().ok()?;
+        let (keys, _) = self.keys.as_chunks::<N>();
+        self.find_in_chain(self.bucket(key), |slot| keys.get(slot as usize) == Some(key))
+    }
+
+    #[inline]
+    fn find_in_chain(&self, bucket: usize, is: impl Fn(u32) -> bool) -> Option<u32> {
+        let mut link = self.buckets[bucket];
         while let Some(slot) = link.checked_sub(1) {
-            if self.key(slot) == key {
+            if is(slot) {
                 return Some(slot);
             }
             link = self.next[slot as usize];
