@@ -10,13 +10,13 @@ use crate::command::Command;
 use crate::completion::Table;
 use crate::options::{Opt, Values, flag};
 use crate::{
-    ask, attach, bench, bpf, capture, check, completion, confirm, cover, detach, diff, down, draw,
-    exec, failover, feed, monitor, net, nft, port, prove, run, show, table, test, top, trace,
-    translate, up, web,
+    agent, ask, attach, bench, bpf, capture, check, completion, confirm, cover, detach, diff, down,
+    draw, exec, failover, feed, fleet, monitor, net, nft, port, prove, run, show, table, test, top,
+    trace, translate, up, web,
 };
 
 /// All commands.
-pub const COMMANDS: [Command; 32] = [
+pub const COMMANDS: [Command; 34] = [
     Command {
         name: "nft",
         about: "nft(8) on the ruleset of the dataplane, of a file, or of this process",
@@ -152,6 +152,20 @@ pub const COMMANDS: [Command; 32] = [
         sections: &feed::options::SECTIONS,
         operands: Values::OneOf(&feed::options::WORDS),
         main: |args| feed::main(args),
+    },
+    Command {
+        name: "fleet",
+        about: "publish rulesets for many nodes; show what became of them",
+        sections: &fleet::options::SECTIONS,
+        operands: Values::OneOf(&fleet::options::WORDS),
+        main: |args| fleet::main(args),
+    },
+    Command {
+        name: "agent",
+        about: "keep the dataplane on what a fleet has published",
+        sections: &agent::SECTIONS,
+        operands: Values::OneOf(&[]),
+        main: |args| agent::main(args),
     },
     Command {
         name: "confirm",
@@ -305,6 +319,8 @@ mod tests {
             ("port", include_str!("../../../man/penstock-port.8")),
             ("failover", include_str!("../../../man/penstock-failover.8")),
             ("feed", include_str!("../../../man/penstock-feed.8")),
+            ("fleet", include_str!("../../../man/penstock-fleet.8")),
+            ("agent", include_str!("../../../man/penstock-agent.8")),
             ("check", include_str!("../../../man/penstock-check.8")),
             ("show", include_str!("../../../man/penstock-show.8")),
             ("capture", include_str!("../../../man/penstock-capture.8")),

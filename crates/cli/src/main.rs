@@ -4,6 +4,7 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod agent;
 mod ask;
 mod attach;
 mod bench;
@@ -23,6 +24,7 @@ mod draw;
 mod exec;
 mod failover;
 mod feed;
+mod fleet;
 mod input;
 mod learn;
 mod log;

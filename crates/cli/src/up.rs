@@ -117,8 +117,8 @@ impl Line {
         self.config.as_deref().or_else(default)
     }
 
-    /// What is given by file and line together.
-    fn config(&self) -> Result<Config, Failure> {
+    /// What is given by file and line together, as far as it is read.
+    fn given(&self) -> Result<Given, Failure> {
         let mut given = Given::default();
         if let Some(path) = self.file() {
             file::read(path, &mut given).map_err(Failure::File)?;
@@ -133,7 +133,12 @@ impl Line {
             Ok(())
         };
         taken().map_err(Failure::Usage)?;
-        let mut config = given.config().map_err(Failure::Usage)?;
+        Ok(given)
+    }
+
+    /// The configuration of the dataplane.
+    fn config(&self) -> Result<Config, Failure> {
+        let mut config = self.given()?.config().map_err(Failure::Usage)?;
         if let Some(path) = self.file() {
             // It is found from wherever the process is, and whatever is there then.
             let path = std::path::absolute(path).map_err(|e| Failure::File(e.to_string()))?;
@@ -176,8 +181,9 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(line) => line,
         Err(status) => return status,
     };
-    let config = match line.config() {
-        Ok(config) => config,
+    let agent = line.given().and_then(|given| given.agent().map_err(Failure::Usage));
+    let (config, agent) = match line.config().and_then(|config| Ok((config, agent?))) {
+        Ok(both) => both,
         Err(Failure::File(text)) => {
             errln!("{text}");
             return ExitCode::from(2);
@@ -186,6 +192,12 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
             return given::<()>("up", Err(text), usage).err().unwrap_or(ExitCode::FAILURE);
         }
     };
+    if let Some(agent) = agent
+        && let Err(e) = agent.start()
+    {
+        errln!("Error: the agent does not start: {e}");
+        return ExitCode::FAILURE;
+    }
     begin(config)
 }
 

@@ -142,7 +142,10 @@ fn peers_of_penstock_are_in_a_section_of_their_own() {
     assert_eq!(secure.peers[0].key.to_string(), KEY);
     for (text, message) in [
         (format!("Penstock {{ {own} }}"), "the section Penstock has no Peer"),
-        (format!("Penstock {{ {} }}", peer("198.19.0.2", KEY)), "the section Penstock has no Address"),
+        (
+            format!("Penstock {{ {} }}", peer("198.19.0.2", KEY)),
+            "the section Penstock has no Address",
+        ),
         (
             format!("Penstock {{ Address 198.19.0.1 {} }}", peer("198.19.0.2", KEY)),
             "the section Penstock has no PrivateKey",

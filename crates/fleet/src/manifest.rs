@@ -28,9 +28,9 @@ pub struct Manifest {
     pub main: String,
     /// All files, by their names in the tree.
     pub files: BTreeMap<String, File>,
-    /// Files of claims that are to hold of the ruleset, as for `penstock nft --claims`.
+    /// The file of claims that are to hold of the ruleset, as for `penstock nft --claims`.
     #[serde(default)]
-    pub claims: Vec<String>,
+    pub claims: Option<String>,
     /// Files of `penstock test`.
     #[serde(default)]
     pub tests: Vec<String>,

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::blobs::Blobs;
-use crate::canary::Node;
 use crate::elements::{Delta, Elements, Sum, read_chunk};
 use crate::manifest::{Chunk, SetData};
 use crate::store::Error;
@@ -65,23 +64,16 @@ impl Tree {
         found.map(|name| format!("{prefix}{name}")).collect()
     }
 
-    /// Writes all files below a directory. The main file begins with the definitions for a node, on
-    /// its first line, so that numbers of lines stay.
+    /// Writes all files below a directory, and `main` in place of the main file.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write(&self, directory: &Path, node: &Node) -> std::io::Result<()> {
+    pub fn write(&self, directory: &Path, main: &str) -> std::io::Result<()> {
         for (name, bytes) in &self.files {
             let file = directory.join(name);
             file.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-            let mut text = Vec::new();
-            if *name == self.manifest.main {
-                for (name, value) in self.manifest.defines_of(node) {
-                    text.extend(format!("define {name} = {value}; ").bytes());
-                }
-            }
-            text.extend(bytes);
-            std::fs::write(file, text)?;
+            let bytes = if *name == self.manifest.main { main.as_bytes() } else { bytes };
+            std::fs::write(file, bytes)?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! | module | prints |
 //! | --- | --- |
 //! | [`show`] | the listings of `penstock show`, a file each: values, their text and their JSON |
+//! | [`fleet`] | the head of a fleet and its nodes |
 //! | [`metrics`] | the state as OpenMetrics |
 //! | [`list`] | lists that are printed entry by entry, since they may be long |
 //! | [`log`] | records of `log` statements: lines of the kernel's log, and nfnetlink_log |
@@ -33,6 +34,7 @@ use serde::Serialize;
 
 pub mod bpf;
 pub mod drops;
+pub mod fleet;
 pub mod json;
 pub mod list;
 pub mod log;

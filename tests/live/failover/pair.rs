@@ -220,11 +220,7 @@ impl Pair {
     }
 
     /// As [`Pair::new`], with files that `config` makes.
-    pub fn with(
-        peer: Peer,
-        config: impl Fn(&Net, u8) -> String,
-        workers: u32,
-    ) -> Option<Pair> {
+    pub fn with(peer: Peer, config: impl Fn(&Net, u8) -> String, workers: u32) -> Option<Pair> {
         let mut net = Net::new()?;
         let needed = ["conntrackd", "conntrack", "python3", "nft"];
         if !needed.iter().all(|program| net.has(program)) {

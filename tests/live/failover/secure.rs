@@ -192,7 +192,8 @@ fn what_was_not_heard_while_the_wire_was_cut_is_told_after() {
     pair.traffic();
     let count = pair.connections(true).len();
     pair.net.until("all is told", |net| number(net, &pair.p, "cached") >= count);
-    let rule = "add table inet lose; add chain inet lose in { type filter hook input priority -300; };
+    let rule =
+        "add table inet lose; add chain inet lose in { type filter hook input priority -300; };
         add rule inet lose in tcp sport 3780 drop; add rule inet lose in tcp dport 3780 drop";
     pair.net.ok(&pair.p, &format!("nft '{rule}'"));
     // One connection is new, and others end, which the peer cannot know.
@@ -216,7 +217,8 @@ fn a_peer_that_begins_anew_does_not_take_its_connections_with_it() {
     pair.net.kill();
     let sync = pair.path("r.conf");
     pair.net.up(&format!("r0 r1 --workers 1 --sync {}", sync.display()));
-    pair.net.until_within(20, "it is connected again", |net| field(net, &pair.p, "sessions") == "2");
+    pair.net
+        .until_within(20, "it is connected again", |net| field(net, &pair.p, "sessions") == "2");
     pair.net.until("it is in sync", |net| field(net, &pair.p, "telling_all") == "false");
     assert!(number(&pair.net, &pair.p, "cached") >= expected.len());
     pair.becomes_primary(false);
@@ -253,7 +255,10 @@ print(len(all))";
     assert_eq!(net.ok(&pair.p, &format!("python3 {}", file.display())).trim(), "100");
     net.until("they are refused", |net| number(net, &net.r, "refused_strangers") >= 90);
     for namespace in [&net.r, &pair.p] {
-        assert_eq!((field(net, namespace, "up"), field(net, namespace, "sessions")), ("true".into(), "1".into()));
+        assert_eq!(
+            (field(net, namespace, "up"), field(net, namespace, "sessions")),
+            ("true".into(), "1".into())
+        );
     }
     // Another key in its place.
     net.ok(&pair.p, "$PENSTOCK down");
@@ -265,7 +270,8 @@ print(len(all))";
         key(net, 2) > own
     } {}
     let before = number(net, &net.r, "refused_strangers");
-    let line = format!("$PENSTOCK up p0 p1 --seccomp kill --sync {}", pair.path("p.conf").display());
+    let line =
+        format!("$PENSTOCK up p0 p1 --seccomp kill --sync {}", pair.path("p.conf").display());
     let other = net.spawn_in_file(&pair.p, &line, &pair.path("other.log"));
     net.until_within(30, "it runs", |net| net.run(&pair.p, "$PENSTOCK show").0);
     let refused = |net: &Net| number(net, &net.r, "refused_strangers") > before;

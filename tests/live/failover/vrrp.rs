@@ -191,8 +191,7 @@ impl Networks {
                      --sync {sync} 2>&1"
                 );
                 let running = self.net.spawn_in_file(namespace, &line, &log);
-                self.net
-                    .until_within(30, "it runs", |net| net.run(namespace, "$PENSTOCK show").0);
+                self.net.until_within(30, "it runs", |net| net.run(namespace, "$PENSTOCK show").0);
                 running
             }
             Peer::Conntrackd => {

@@ -16,6 +16,7 @@ use penstock_daemon::{
 use penstock_dataplane::{Engine, Settings};
 use penstock_program::cells::WORKERS;
 
+use crate::agent::beside::Beside;
 use crate::nft;
 use crate::options::{Opt, Values, long};
 use crate::symbolic::gate;
@@ -57,7 +58,7 @@ impl Setting {
 const DRIVERS: [&str; 5] = ["auto", "packet", "xdp", "xdp-generic", "tap"];
 
 /// All settings.
-pub const SETTINGS: [Setting; 27] = [
+pub const SETTINGS: [Setting; 29] = [
     Setting {
         option: long(
             "ports",
@@ -86,6 +87,32 @@ pub const SETTINGS: [Setting; 27] = [
         .takes("FILE", Values::Files),
         form: Form::One,
         take: |given, text| claims(text).map(|claims| given.config.claims.set(Some(claims))),
+    },
+    Setting {
+        option: long(
+            "source",
+            "run `penstock agent` on this store beside the dataplane, which gets its rulesets from there",
+        )
+        .takes("URL", Values::Any),
+        form: Form::One,
+        take: |given, text| {
+            given.source = Some(text.to_owned());
+            Ok(())
+        },
+    },
+    Setting {
+        option: long(
+            "agent",
+            "options of `penstock agent`, without their dashes: key=FILE, node=NAME, label=NAME=VALUE, ...",
+        )
+        .takes("OPTION=VALUE...", Values::Any),
+        form: Form::Several,
+        take: |given, text| {
+            let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+            let (name, value) = pair.ok_or_else(|| format!(" takes OPTION=VALUE, not `{text}`"))?;
+            given.agent.push(format!("--{name}={value}"));
+            Ok(())
+        },
     },
     Setting {
         option: long(
@@ -356,6 +383,9 @@ pub struct Given {
     drivers: Vec<(String, Driver)>,
     /// Programs at hooks.
     bpf: Vec<Attach>,
+    /// The store of an agent, and its other options.
+    source: Option<String>,
+    agent: Vec<String>,
     state: Option<PathBuf>,
     go_on_without: bool,
     rule_log: String,
@@ -400,6 +430,8 @@ impl Default for Given {
             driver: Driver::Auto,
             drivers: Vec::new(),
             bpf: Vec::new(),
+            source: None,
+            agent: Vec::new(),
             state: None,
             go_on_without: false,
             rule_log: "stderr".into(),
@@ -471,6 +503,18 @@ impl Given {
         self.config.engine = Engine::Interpreter;
         self.config.kernel_rules_known = true;
         self.whole()
+    }
+
+    /// The agent that is to run beside the dataplane, if one is.
+    ///
+    /// # Errors
+    /// Its options are wrong.
+    pub fn agent(&self) -> Result<Option<Beside>, String> {
+        match &self.source {
+            Some(source) => Beside::new(source, &self.agent).map(Some),
+            None if self.agent.is_empty() => Ok(None),
+            None => Err("agent: there is no source that it could ask".into()),
+        }
     }
 
     /// A dataplane with ports, if it makes sense together.

@@ -75,8 +75,11 @@ pub(super) fn read(body: &[u8]) -> Result<(ElementKey, ElementState), Malformed>
     let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes);
     let number = |bytes| number(bytes).map_err(|_| Malformed::Payload);
     let key = ElementKey { family, table: text(table)?, set: text(set)?, key: key.into() };
-    let state =
-        ElementState { data: data.into(), timeout: number(timeout)?, left: number(left)? };
+    let state = ElementState { data: data.into(), timeout: number(timeout)?, left: number(left)? };
     // Without an end there is none to be near.
-    if (state.timeout == 0) == (state.left == 0) { Ok((key, state)) } else { Err(Malformed::Payload) }
+    if (state.timeout == 0) == (state.left == 0) {
+        Ok((key, state))
+    } else {
+        Err(Malformed::Payload)
+    }
 }

@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn what_is_no_key_is_refused() {
-        for text in ["", "00", &"0".repeat(63), &"0".repeat(65), &"g".repeat(64), &"é".repeat(32)] {
+        for text in ["", "00", &"0".repeat(63), &"0".repeat(65), &"g".repeat(64), &"é".repeat(32)]
+        {
             assert!(text.parse::<PublicKey>().is_err(), "{text}");
         }
         let key = PrivateKey::generate().unwrap();

@@ -201,9 +201,7 @@ fn read(kind: u8, body: &[u8]) -> Result<Option<Record>, Malformed> {
     };
     Ok(Some(match kind {
         kind::GENERATION => Record::Generation(numbers::<1>(body)?[0]),
-        kind::CONNECTION..kind::EXPECTATION => {
-            connection(change(kind::CONNECTION), body)?
-        }
+        kind::CONNECTION..kind::EXPECTATION => connection(change(kind::CONNECTION), body)?,
         kind::ALL_CONNECTION => connection(Change::New, body)?,
         kind::EXPECTATION..kind::ELEMENT => expectation(change(kind::EXPECTATION), body)?,
         kind::ALL_EXPECTATION => expectation(Change::New, body)?,
@@ -274,8 +272,12 @@ mod tests {
             let state = ConnectionState { original, mark: Some(5), ..ConnectionState::default() };
             all.push(Record::Connection(change, Box::new(state)));
             let tuple = penstock_conntrack::Tuple { zone: 0, ..tuple(&mut rng) };
-            let state =
-                ExpectationState { master: tuple, expected: tuple, mask: tuple, ..Default::default() };
+            let state = ExpectationState {
+                master: tuple,
+                expected: tuple,
+                mask: tuple,
+                ..Default::default()
+            };
             all.push(Record::Expectation(change, Box::new(state)));
         }
         all

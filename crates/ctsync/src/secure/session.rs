@@ -88,11 +88,7 @@ impl Handshake {
     ///
     /// # Errors
     /// [`Refused::Handshake`]: the keys are none.
-    pub fn connect(
-        own: &PrivateKey,
-        peer: &PublicKey,
-        to: &mut Vec<u8>,
-    ) -> Result<Self, Refused> {
+    pub fn connect(own: &PrivateKey, peer: &PublicKey, to: &mut Vec<u8>) -> Result<Self, Refused> {
         let wrong = |_| Refused::Handshake;
         let builder = builder().map_err(wrong)?.local_private_key(&own.0).map_err(wrong)?;
         let builder = builder.remote_public_key(&peer.0).map_err(wrong)?;
@@ -191,8 +187,7 @@ mod tests {
         let first = Handshake::connect(&a, &b.public(), &mut there).unwrap();
         let second = Handshake::accept(&b).unwrap();
         assert_eq!((second.wants(), first.wants()), (there.len(), 2 + HANDSHAKE[1]));
-        let (second, from) =
-            second.receive(&there, |key| *key == a.public(), &mut back).unwrap();
+        let (second, from) = second.receive(&there, |key| *key == a.public(), &mut back).unwrap();
         assert_eq!((from, back.len()), (a.public(), first.wants()));
         let (first, to) = first.receive(&back, |_| true, &mut Vec::new()).unwrap();
         assert_eq!(to, b.public());

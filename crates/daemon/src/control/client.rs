@@ -46,6 +46,13 @@ pub trait Caller {
         resolve(host)
     }
 
+    /// Whether a change that is in force is kept, which is taken back after a time otherwise. `None`:
+    /// the user is asked.
+    fn keeps(&mut self, time: Duration) -> Option<bool> {
+        let _ = time;
+        None
+    }
+
     /// Takes what a text has come to, in the order in which nft prints it.
     fn outcome(&mut self, outcome: &Outcome) {
         for merge in &outcome.merges {
@@ -144,6 +151,14 @@ impl Client {
     /// get files or run commands.
     pub fn connect() -> io::Result<Option<Client>> {
         Ok(Client::connect_in(None)?.map(|(client, _)| client))
+    }
+
+    /// The number of the process that listens: another one after the dataplane was started again.
+    ///
+    /// # Errors
+    /// The kernel does not say.
+    pub fn process(&self) -> io::Result<u32> {
+        Ok(Peer::of(&self.stream)?.process)
     }
 
     /// Connects to the dataplane of this network namespace, or of another one, and says whether the
@@ -354,7 +369,12 @@ impl Client {
                 }
                 Message::Resolve(host) => self.answer(Ok(as_texts(&caller.addresses(&host))))?,
                 Message::Unconfirmed(milliseconds) => {
-                    self.confirm(Duration::from_millis(milliseconds))?
+                    let time = Duration::from_millis(milliseconds);
+                    match caller.keeps(time) {
+                        None => self.confirm(time)?,
+                        Some(true) => write(&mut self.stream, &Message::Confirm)?,
+                        Some(false) => self.say(&Message::Failed("no".into()))?,
+                    }
                 }
                 _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer")),
             }

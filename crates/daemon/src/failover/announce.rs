@@ -175,11 +175,8 @@ fn unsolicited(address: Ipv6Addr, mac: Mac, is_router: bool) -> Vec<u8> {
     let payload = [&address.octets()[..], &TARGET_LINK_ADDRESS, &mac.0].concat();
     let len = (icmpv6::LEN + payload.len()) as u16;
     let pseudo = checksum::pseudo_v6(address, ALL_NODES.0, protocol::ICMPV6, len.into());
-    let message = icmpv6::Repr {
-        kind: icmpv6::NEIGHBOUR_ADVERTISEMENT,
-        code: 0,
-        rest_of_header: flags,
-    };
+    let message =
+        icmpv6::Repr { kind: icmpv6::NEIGHBOUR_ADVERTISEMENT, code: 0, rest_of_header: flags };
     let header = ipv6::Repr {
         src: address,
         dst: ALL_NODES.0,

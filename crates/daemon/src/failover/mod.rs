@@ -126,18 +126,16 @@ impl Failover {
         let thread = Builder::new().name("peer".into());
         let thread = match links {
             Opened::Conntrackd(links) => {
-                let exchange = Exchange::new(
-                    config, links, tables, told, asks, announcer, crate::now(),
-                );
+                let exchange =
+                    Exchange::new(config, links, tables, told, asks, announcer, crate::now());
                 thread.spawn(move || {
                     seccomp::enter(Thread::Peer);
                     exchange.run();
                 })?
             }
             Opened::Secure(link, secure) => {
-                let exchange = SecureExchange::new(
-                    config, secure, link, tables, rules, told, asks, announcer,
-                );
+                let exchange =
+                    SecureExchange::new(config, secure, link, tables, rules, told, asks, announcer);
                 thread.spawn(move || {
                     seccomp::enter(Thread::SecurePeer);
                     exchange.run();

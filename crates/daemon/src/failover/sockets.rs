@@ -58,11 +58,7 @@ pub(super) fn connect(socket: &impl AsRawFd, address: SocketAddr) -> io::Result<
     }
 }
 
-fn with_address(
-    socket: &impl AsRawFd,
-    address: SocketAddr,
-    call: TakesAddress,
-) -> io::Result<()> {
+fn with_address(socket: &impl AsRawFd, address: SocketAddr, call: TakesAddress) -> io::Result<()> {
     match address {
         SocketAddr::V4(address) => {
             let address = libc::sockaddr_in {

@@ -135,7 +135,11 @@ impl fmt::Display for SecurePeersStatus {
             writeln!(f, "{} connections of strangers were refused", self.refused_strangers)?;
         }
         if self.committed + self.commit_failed > 0 {
-            writeln!(f, "taken over: {} connections, {} failed", self.committed, self.commit_failed)?;
+            writeln!(
+                f,
+                "taken over: {} connections, {} failed",
+                self.committed, self.commit_failed
+            )?;
         }
         if self.elements_entered + self.elements_failed > 0 {
             writeln!(

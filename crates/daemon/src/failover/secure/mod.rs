@@ -296,9 +296,9 @@ impl SecureExchange {
             let Some(place) = telling.next else { continue };
             match place.part(&self.tables, usize::MAX) {
                 Ok((flows, next)) => {
-                    let told = flows.iter().filter(|flow| {
-                        passes(&self.told.filter, flow) && is_nameable(flow)
-                    });
+                    let told = flows
+                        .iter()
+                        .filter(|flow| passes(&self.told.filter, flow) && is_nameable(flow));
                     let records: Vec<_> =
                         told.map(|flow| self.connection(Change::New, flow)).collect();
                     telling.next = next;

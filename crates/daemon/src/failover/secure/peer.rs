@@ -161,7 +161,13 @@ impl Peer {
     }
 
     /// There is a session, in place of another one.
-    pub(super) fn begin(&mut self, wire: Box<Wire>, session: Box<Session>, generation: u64, now: u64) {
+    pub(super) fn begin(
+        &mut self,
+        wire: Box<Wire>,
+        session: Box<Session>,
+        generation: u64,
+        now: u64,
+    ) {
         self.link = Some(Link::Up(wire, session));
         self.outbox.clear();
         self.outbox.is_closed = false;
@@ -401,8 +407,7 @@ impl Peer {
 
     /// How it is.
     pub(super) fn status(&self, now: u64) -> SecurePeerStatus {
-        let ago =
-            |at: Option<u64>| at.map(|at| now.saturating_sub(at) as f64 / SECOND as f64);
+        let ago = |at: Option<u64>| at.map(|at| now.saturating_sub(at) as f64 / SECOND as f64);
         SecurePeerStatus {
             address: self.config.address.to_string(),
             up: self.is_up(),

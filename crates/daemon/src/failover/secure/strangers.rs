@@ -112,11 +112,7 @@ impl Strangers {
         known
     }
 
-    fn step(
-        &mut self,
-        stranger: Stranger,
-        is_peer: impl Fn(&PublicKey) -> bool,
-    ) -> Option<Step> {
+    fn step(&mut self, stranger: Stranger, is_peer: impl Fn(&PublicKey) -> bool) -> Option<Step> {
         let Stranger { mut wire, stage, since } = stranger;
         let stage = match stage {
             Stage::Greets(handshake) => {

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Where an agent puts rulesets in force: the dataplane of the network namespace, as `penstock nft`
+//! does; or nowhere, where they are evaluated only.
+
+use std::io;
+use std::time::Duration;
+
+use penstock_agent::{Commit, Host, NotCommitted};
+use penstock_daemon::control::client::{Caller, Client};
+use penstock_daemon::control::protocol::Message;
+use penstock_daemon::proofs::{Becoming, ClaimsText};
+use penstock_daemon::{BatchLimits, errln, now};
+use penstock_fleet::canary::Node;
+use penstock_fleet::tree::Tree;
+use penstock_lang::source::Files;
+use penstock_ruleset::Ruleset;
+use penstock_system::{SystemNames, words};
+
+use super::attached::run_tests;
+use crate::dataplane;
+use crate::fleet::evaluate::{TreeFiles, WHOLE, one_line, run};
+use crate::symbolic::gate;
+
+/// The dataplane of the network namespace.
+pub struct Dataplane;
+
+impl Host for Dataplane {
+    fn dataplane(&mut self) -> Option<u64> {
+        let client = Client::connect().ok().flatten()?;
+        client.process().ok().map(u64::from)
+    }
+
+    fn test(&mut self, tree: &Tree, node: &Node, elements: &str) -> Result<(), String> {
+        run_tests(tree, node, elements)
+    }
+
+    fn commit(
+        &mut self,
+        commit: &Commit<'_>,
+        healthy: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<(), NotCommitted> {
+        let mut client = match Client::connect() {
+            Ok(Some(client)) => client,
+            Ok(None) => return Err(NotCommitted::NoDataplane(dataplane::NONE[7..].to_owned())),
+            Err(e) => return Err(NotCommitted::NoDataplane(words(&e))),
+        };
+        let files = TreeFiles::new(commit.tree, commit.whole, commit.elements);
+        let mut asked = Asked { healthy, said: String::new(), well: None };
+        let message = Message::Nft(arguments(commit));
+        let status = client.ask_for(&message, &files, &mut asked);
+        match (status, asked.well) {
+            (Ok(0), _) => Ok(()),
+            (_, Some(Err(why))) => Err(NotCommitted::RolledBack(why)),
+            (Ok(_), Some(Ok(()))) => {
+                Err(NotCommitted::RolledBack("it was not confirmed in time".into()))
+            }
+            (Ok(_), None) => Err(NotCommitted::Refused(one_line(&asked.said))),
+            (Err(e), _) => Err(NotCommitted::NoDataplane(words(&e))),
+        }
+    }
+
+    fn say(&mut self, line: &str) {
+        errln!("penstock agent: {line}");
+    }
+}
+
+/// The call of nft.
+fn arguments(commit: &Commit<'_>) -> Vec<String> {
+    let manifest = &commit.tree.manifest;
+    let mut args: Vec<String> =
+        ["--no-includepath", "-I", &manifest.root].map(str::to_owned).into();
+    for (name, value) in manifest.defines_of(commit.node) {
+        args.extend(["-D".to_owned(), format!("{name}={value}")]);
+    }
+    if let Some(claims) = &manifest.claims {
+        args.extend(["--claims".to_owned(), format!("{}/{claims}", manifest.root)]);
+    }
+    if !commit.confirm.is_zero() {
+        args.extend(["--confirm".to_owned(), format!("{}s", commit.confirm.as_secs().max(1))]);
+    }
+    args.extend(["-f".to_owned(), WHOLE.to_owned()]);
+    args
+}
+
+/// Hears what nft says, and decides whether the change is kept.
+struct Asked<'h> {
+    healthy: &'h mut dyn FnMut() -> Result<(), String>,
+    said: String,
+    /// What the health checks said.
+    well: Option<Result<(), String>>,
+}
+
+impl Caller for Asked<'_> {
+    fn out(&mut self, _text: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn err(&mut self, text: &str) {
+        /// A message is not longer than this, in bytes.
+        const LONGEST: usize = 64 << 10;
+        if self.said.len() < LONGEST {
+            self.said.push_str(text);
+        }
+    }
+
+    fn keeps(&mut self, _time: Duration) -> Option<bool> {
+        let well = (self.healthy)();
+        let keeps = well.is_ok();
+        self.well = Some(well);
+        Some(keeps)
+    }
+}
+
+/// No dataplane: rulesets are evaluated, and claims decided.
+#[derive(Default)]
+pub struct DryRun {
+    ruleset: Ruleset,
+}
+
+impl Host for DryRun {
+    fn dataplane(&mut self) -> Option<u64> {
+        Some(0)
+    }
+
+    fn test(&mut self, tree: &Tree, node: &Node, elements: &str) -> Result<(), String> {
+        run_tests(tree, node, elements)
+    }
+
+    fn commit(
+        &mut self,
+        commit: &Commit<'_>,
+        _healthy: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<(), NotCommitted> {
+        let files = TreeFiles::new(commit.tree, commit.whole, commit.elements);
+        let defines = commit.tree.manifest.defines_of(commit.node);
+        let refused = |message: String| NotCommitted::Refused(one_line(&message));
+        let before = self.ruleset.generation();
+        run(&files, &defines, &mut self.ruleset).map_err(refused)?;
+        if let Err(message) = claims_hold(&files, &self.ruleset) {
+            self.ruleset.restore(&before);
+            return Err(refused(message));
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, line: &str) {
+        errln!("penstock agent: {line}");
+    }
+}
+
+/// Whether what is claimed of a tree holds of its ruleset.
+///
+/// # Errors
+/// It does not.
+pub fn claims_hold(files: &TreeFiles<'_>, ruleset: &Ruleset) -> Result<(), String> {
+    let manifest = &files.tree.manifest;
+    let Some(name) = &manifest.claims else { return Ok(()) };
+    let name = format!("{}/{name}", manifest.root);
+    let claims = ClaimsText::read(name, &gate::PROVER, |file| files.read(file))?;
+    let names = SystemNames::default();
+    let BatchLimits { time, memory } = BatchLimits::default();
+    let after = ruleset.generation();
+    let becoming = Becoming { after: &after, names: &names, now: now(), memory, time };
+    (gate::PROVER.keeps)(&claims, &becoming)
+}

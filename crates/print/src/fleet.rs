@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! `penstock fleet status`: the head of a fleet, and what became of it on each node.
+
+use std::fmt::{self, Write};
+
+use serde::Serialize;
+
+/// The head, and the nodes.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fleet {
+    /// The generation of the head.
+    pub generation: u64,
+    /// The digest of the manifest that is in force for all nodes but those of the canary.
+    pub tree: String,
+    /// When it was published, in seconds since the epoch.
+    pub time: u64,
+    /// Why, in words of the publisher.
+    pub note: String,
+    /// The canary, if there is one.
+    pub canary: Option<Canary>,
+    /// The nodes that report, by name.
+    pub nodes: Vec<Node>,
+}
+
+/// Nodes with another tree.
+#[derive(Clone, Debug, Serialize)]
+pub struct Canary {
+    /// Their label.
+    pub label: String,
+    /// So many of a hundred.
+    pub percent: u8,
+    /// The digest of their manifest.
+    pub tree: String,
+}
+
+/// A node.
+#[derive(Clone, Debug, Serialize)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Its labels, `NAME=VALUE`.
+    pub labels: Vec<String>,
+    /// The generation in force, zero if there is none.
+    pub generation: u64,
+    /// The digest of its manifest.
+    pub tree: Option<String>,
+    /// Since when, in seconds since the epoch.
+    pub since: u64,
+    /// How long ago that is, in seconds.
+    pub age: u64,
+    /// `in force`, `trying`, `refused`, `rolled back`, `no dataplane`.
+    pub state: &'static str,
+    /// Why.
+    pub why: String,
+    /// Milliseconds that the last change took.
+    pub took: u64,
+    /// The node is one of the canary.
+    pub canary: bool,
+    /// The tree in force is not the one that is wanted of the node.
+    pub behind: bool,
+}
+
+impl Fleet {
+    /// As OpenMetrics text.
+    pub fn metrics(&self) -> String {
+        let mut out = String::new();
+        let mut family = |name: &str, help: &str, value: &dyn Fn(&Node) -> u64| {
+            let _ = writeln!(out, "# TYPE penstock_fleet_{name} gauge");
+            let _ = writeln!(out, "# HELP penstock_fleet_{name} {help}");
+            for node in &self.nodes {
+                // Names of nodes are letters, digits, dots, dashes and underscores.
+                let _ = writeln!(
+                    out,
+                    "penstock_fleet_{name}{{node=\"{}\",state=\"{}\"}} {}",
+                    node.name,
+                    node.state,
+                    value(node)
+                );
+            }
+        };
+        family("node_generation", "Generation in force.", &|node| node.generation);
+        family("node_behind", "1 if the node has not what is wanted of it.", &|node| {
+            u64::from(node.behind)
+        });
+        family("node_age_seconds", "Time since it is in force.", &|node| node.age);
+        let _ = writeln!(
+            out,
+            "# TYPE penstock_fleet_generation gauge\n\
+             # HELP penstock_fleet_generation Generation of the head.\n\
+             penstock_fleet_generation {}\n# EOF",
+            self.generation
+        );
+        out
+    }
+}
+
+impl fmt::Display for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let behind = self.nodes.iter().filter(|node| node.behind).count();
+        write!(f, "generation {} ({})", self.generation, short(&self.tree))?;
+        if let Some(Canary { label, percent, tree }) = &self.canary {
+            write!(f, ", {} for {percent} % of {label}", short(tree))?;
+        }
+        if !self.note.is_empty() {
+            write!(f, ": {}", self.note)?;
+        }
+        writeln!(f, "\n{} nodes report, {behind} of them are behind", self.nodes.len())?;
+        if self.nodes.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "\n{:<20} {:>10} {:<12} {:>8} {:<12} {:<7} labels",
+            "node", "generation", "tree", "since", "state", ""
+        )?;
+        for node in &self.nodes {
+            let tree = node.tree.as_deref().map_or("-", short);
+            let part = match (node.behind, node.canary) {
+                (true, _) => "behind",
+                (false, true) => "canary",
+                (false, false) => "",
+            };
+            let line = format!(
+                "{:<20} {:>10} {tree:<12} {:>8} {:<12} {part:<7} {}",
+                node.name,
+                node.generation,
+                age(node.age),
+                node.state,
+                node.labels.join(" ")
+            );
+            writeln!(f, "{}", line.trim_end())?;
+            if !node.why.is_empty() {
+                writeln!(f, "{:<20} {}", "", node.why)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first twelve digits of a digest.
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}
+
+/// A time in its largest unit.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86400),
+    }
+}
