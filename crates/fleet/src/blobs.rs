@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use penstock_files::Access;
 
+use crate::publish::Draft;
 use crate::store::{Error, blob_name};
 use crate::{Digest, Store, limits};
 
@@ -15,6 +16,7 @@ use crate::{Digest, Store, limits};
 pub struct Blobs<'s> {
     store: Option<&'s dyn Store>,
     directory: Option<PathBuf>,
+    draft: Option<&'s Draft>,
     /// Why the last blob was not kept.
     unkept: RefCell<Option<String>>,
 }
@@ -23,7 +25,12 @@ impl<'s> Blobs<'s> {
     /// Blobs of a store, if it can be asked, and of a directory that keeps them, if there is one.
     pub fn new(store: Option<&'s dyn Store>, directory: Option<&Path>) -> Blobs<'s> {
         let directory = directory.map(|directory| directory.join("blobs"));
-        Blobs { store, directory, unkept: RefCell::new(None) }
+        Blobs { store, directory, draft: None, unkept: RefCell::new(None) }
+    }
+
+    /// Blobs of a draft, and of the store that it is for.
+    pub fn of_draft(draft: &'s Draft, store: &'s dyn Store) -> Blobs<'s> {
+        Blobs { draft: Some(draft), ..Blobs::new(Some(store), None) }
     }
 
     /// Why blobs cannot be kept, if one could not be.
@@ -65,8 +72,11 @@ impl<'s> Blobs<'s> {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// A blob on disk, unless it is damaged.
+    /// A blob of the draft, or on disk, unless it is damaged.
     fn kept(&self, digest: Digest) -> Option<Vec<u8>> {
+        if let Some(blob) = self.draft.and_then(|draft| draft.get(digest)) {
+            return Some(blob.to_vec());
+        }
         let path = self.directory.as_ref()?.join(blob_name(digest));
         let bytes = penstock_files::read(&path).ok()?;
         (bytes.len() as u64 <= limits::BLOB && Digest::of(&bytes) == digest).then_some(bytes)

@@ -32,6 +32,16 @@ impl Draft {
         digest
     }
 
+    /// A blob of the draft.
+    pub fn get(&self, digest: Digest) -> Option<&[u8]> {
+        self.blobs.get(&digest).map(Vec::as_slice)
+    }
+
+    /// The manifest of the tree.
+    pub fn manifest(&mut self, manifest: &Manifest) -> Digest {
+        self.blob(manifest.bytes())
+    }
+
     /// A file of the tree.
     pub fn file(&mut self, bytes: &[u8]) -> File {
         let pieces = pieces::cut(bytes).into_iter().map(|piece| self.blob(piece.to_vec()));

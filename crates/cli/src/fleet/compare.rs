@@ -13,7 +13,7 @@ use penstock_fleet::key::PublicKey;
 use penstock_fleet::publish::{Draft, Present};
 use penstock_fleet::tree::Tree;
 use penstock_ruleset::Ruleset;
-use penstock_system::{SystemFiles, SystemNames};
+use penstock_system::SystemNames;
 
 use super::evaluate::{self, TreeFiles};
 use super::options::Published;
@@ -22,7 +22,7 @@ use crate::symbolic::Settings;
 use crate::symbolic::change::Change;
 use crate::symbolic::load::{Devices, Loaded};
 
-/// Prints what changes for each kind of node, with the sets of the head on both sides. The exit
+/// Prints what changes for each kind of node. The exit
 /// status is 1 if anything does, as that of `penstock diff`.
 ///
 /// # Errors
@@ -40,34 +40,33 @@ pub fn compare(
     let blobs = Blobs::new(Some(store), None);
     let old = Tree::read(present.head.tree, &blobs).map_err(told)?;
     let elements = all_elements(&old.manifest, &blobs).map_err(told)?;
-    // Sets that are given with the file are of a draft, which is in no store.
-    let kept: Vec<_> = old.manifest.sets.clone();
-    let new = manifest(rules, published, &kept, &mut Draft::default())?;
-    if new.sets != old.manifest.sets {
-        return Err("Error: diff compares rules: sets are those of the head".into());
-    }
+    let mut draft = Draft::default();
+    let new = manifest(rules, published, &old.manifest.sets, &mut draft)?;
+    let digest = draft.manifest(&new);
+    let blobs = Blobs::of_draft(&draft, store);
+    let new = Tree::read(digest, &blobs).map_err(told)?;
+    let new_elements = all_elements(&new.manifest, &blobs).map_err(told)?;
     let (names, now) = (SystemNames::default(), now());
     let devices = Devices::known(&names);
     let mut matters = false;
     let mut all = Vec::new();
-    for node in kinds(&new) {
-        let mut before = Ruleset::default();
-        let defines = old.manifest.defines_of(&node);
-        evaluate::run(&TreeFiles::new(&old, true, &elements), &defines, &mut before)?;
-        let mut after = Ruleset::default();
-        let defines = new.defines_of(&node);
-        let main = format!("{}/{}", new.root, new.main);
-        let text = format!("include \"{main}\"\n{elements}");
-        let files = SystemFiles { allow_exec: false };
-        evaluate::text(&files, &new.root, ("RULES", text), &defines, &mut after, &names)?;
+    for node in kinds(&new.manifest) {
+        let of = |tree: &Tree, elements: &str| {
+            let mut ruleset = Ruleset::default();
+            let defines = tree.manifest.defines_of(&node);
+            evaluate::run(&TreeFiles::new(tree, true, elements), &defines, &mut ruleset)?;
+            Ok::<_, String>(ruleset)
+        };
+        let before = of(&old, &elements)?;
+        let after = of(&new, &new_elements)?;
         let before = Loaded::of("the head", before.generation(), now)?;
         let after = Loaded::of(&rules.display().to_string(), after.generation(), now)?;
         let change = Change::new(&before, &after, &devices, &Settings::default(), None)?;
         matters |= change.matters();
         match json {
-            true => all.push(serde_json::json!({ "for": of(&node), "change": change.json() })),
-            false if new.nodes.is_empty() => out!("{}", change.text()),
-            false => out!("For {}:\n\n{}\n", of(&node), change.text()),
+            true => all.push(serde_json::json!({ "for": title(&node), "change": change.json() })),
+            false if new.manifest.nodes.is_empty() => out!("{}", change.text()),
+            false => out!("For {}:\n\n{}\n", title(&node), change.text()),
         }
     }
     if json {
@@ -77,7 +76,7 @@ pub fn compare(
 }
 
 /// The label of a kind of nodes.
-fn of(node: &Node) -> String {
+fn title(node: &Node) -> String {
     match node.labels.iter().next() {
         Some((name, value)) => format!("{name}={value}"),
         None if node.name.is_empty() => "all nodes".to_owned(),

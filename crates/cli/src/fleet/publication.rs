@@ -41,12 +41,12 @@ pub fn put(
 ) -> Result<Digest, String> {
     let mut draft = Draft::default();
     let manifest = manifest(rules, published, kept, &mut draft)?;
-    // The tree is read back from the store, as nodes read it.
-    let digest = draft.put(&manifest, store).map_err(|e| e.to_string())?;
-    let blobs = Blobs::new(Some(store), None);
-    let tree = Tree::read(digest, &blobs).map_err(|e| e.to_string())?;
-    check(&tree, &blobs)?;
-    Ok(digest)
+    let told = |e: Error| e.to_string();
+    let digest = draft.manifest(&manifest);
+    // The tree is read as nodes read it.
+    let blobs = Blobs::of_draft(&draft, store);
+    check(&Tree::read(digest, &blobs).map_err(told)?, &blobs)?;
+    draft.put(&manifest, store).map_err(told)
 }
 
 /// Whether nodes of each kind can have a tree in force.
