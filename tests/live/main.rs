@@ -25,6 +25,7 @@ mod edges;
 mod evaluator;
 mod failover;
 mod faults;
+mod fleet;
 mod flows;
 mod flowtable;
 mod hand_over;

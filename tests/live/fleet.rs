@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Rulesets from a store: etcd on B, the dataplane and its agent on R, which reaches the store
+//! through the rules that it gets from there.
+
+use std::path::Path;
+
+use crate::net::Net;
+
+/// The store, as R and B reach it.
+const STORE: &str = "etcd://198.18.1.2:2379/fleet";
+
+/// A router's rules; `TCP` is what passes the host's own hooks.
+fn rules(forward: &str, own: &str) -> String {
+    format!(
+        "flush ruleset
+include \"./sets.nft\"
+table inet fw {{
+	chain forward {{
+		type filter hook forward priority filter; policy accept;
+		ip saddr @blocked counter drop
+		{forward}
+	}}
+	chain output {{
+		type filter hook output priority filter; policy accept;
+		{own}
+	}}
+}}
+"
+    )
+}
+
+const SETS: &str = "table inet fw {
+	set blocked {
+		type ipv4_addr
+		flags interval
+	}
+}
+";
+
+/// Starts etcd on B and publishes from there.
+struct Fleet {
+    directory: String,
+}
+
+impl Fleet {
+    fn new(net: &mut Net) -> Option<Fleet> {
+        if !net.has("etcd") {
+            return None;
+        }
+        let directory = net.directory.display().to_string();
+        Fleet::etcd(net);
+        let fleet = Fleet { directory };
+        fleet.file("sets.nft", SETS);
+        net.ok(&net.b, &format!("$PENSTOCK fleet key {}/key", fleet.directory));
+        Some(fleet)
+    }
+
+    fn etcd(net: &mut Net) {
+        let url = "http://198.18.1.2:2379";
+        let data = net.directory.join("etcd").display().to_string();
+        net.spawn_in(
+            'b',
+            &format!(
+                "etcd --log-level error --data-dir {data} --listen-client-urls {url} \
+                 --advertise-client-urls {url} --listen-peer-urls http://198.18.1.2:2380 \
+                 --initial-advertise-peer-urls http://198.18.1.2:2380 \
+                 --initial-cluster default=http://198.18.1.2:2380"
+            ),
+        );
+        net.until_within(60, "etcd answers", |net| {
+            net.run(&net.b, &format!("curl -sf --max-time 2 {url}/health")).0
+        });
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = Path::new(&self.directory).join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    fn command(&self, line: &str) -> String {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        format!("$PENSTOCK fleet {word} --source {STORE} --key {}/key {rest}", self.directory)
+    }
+
+    fn publish(&self, net: &Net, options: &str, text: &str) {
+        let file = self.file("main.nft", text);
+        net.ok(&net.b, &self.command(&format!("publish {options} {file}")));
+    }
+
+    /// Waits for what the node tells.
+    fn until(&self, net: &Net, what: &str) {
+        net.until_within(60, what, |net| net.run(&net.b, &self.command("status")).1.contains(what));
+    }
+
+    /// Waits until the node has a generation in force.
+    fn until_generation(&self, net: &Net, generation: u64) {
+        self.until(net, &format!("\nr{generation:>30} "));
+    }
+
+    /// What an agent is started with, as options of `penstock up`.
+    fn agent(&self) -> String {
+        let directory = &self.directory;
+        format!(
+            "--source {STORE} --agent key={directory}/key.pub node=r label=site=a \
+             state={directory}/agent confirm=8"
+        )
+    }
+}
+
+#[test]
+fn node_follows_the_store_and_rolls_back_what_cuts_it_off() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    let Some(fleet) = Fleet::new(&mut net) else { return };
+    net.down();
+    let state = net.directory.join("state").display().to_string();
+    net.up(&format!("r0 r1 --state {state} {}", fleet.agent()));
+
+    // What is published is in force, with its elements, its definitions and its tests.
+    let list = fleet.file("list", "198.18.0.200, 198.18.7.0/24\n");
+    fleet.file("net.ip", "link add r0 type veth\nlink set r0 up\naddress add 198.18.0.1/24 dev r0\nlink add r1 type veth\nlink set r1 up\naddress add 198.18.1.1/24 dev r1\n");
+    fleet.file(
+        "fw.test",
+        "net net.ip\nrules main.nft\ntest telnet is dropped\n\
+         packet r0 ip saddr 198.18.0.2 ip daddr 198.18.1.2 tcp dport 23\nexpect drop\n",
+    );
+    let claims = fleet.file("claims", "hook forward\nnever accept tcp dport 23\n");
+    let options = format!(
+        "--set 'inet fw blocked={list}' --define PORT=23 --define-for site=a:PORT=23-25 \
+         --claims {claims} --test {0}/fw.test --with {0}/net.ip",
+        fleet.directory
+    );
+    fleet.publish(&net, &options, &rules("tcp dport $PORT drop", ""));
+    fleet.until_generation(&net, 1);
+    let listed = net.ok(&net.r, "$PENSTOCK nft list ruleset");
+    for part in ["198.18.0.200", "198.18.7.0/24", "tcp dport 23-25 drop"] {
+        assert!(listed.contains(part), "{part}: {listed}");
+    }
+
+    // A set changes, and counters of rules stay.
+    net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2");
+    let more = fleet.file("more", "198.18.0.2\n");
+    net.ok(&net.b, &fleet.command(&format!("set add inet fw blocked {more}")));
+    fleet.until_generation(&net, 2);
+    assert!(!net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0);
+    net.ok(&net.b, &fleet.command(&format!("set del inet fw blocked {more}")));
+    fleet.until_generation(&net, 3);
+    net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
+    let listed = net.ok(&net.r, "$PENSTOCK nft list chain inet fw forward");
+    assert!(listed.contains("counter packets 1 "), "{listed}");
+
+    // What the node does not reach its store with is taken back by the node.
+    fleet.publish(&net, "", &rules("", "tcp dport 2379 drop"));
+    fleet.until(&net, "rolled back");
+    let said = net.run(&net.b, &fleet.command("status")).1;
+    assert!(said.contains("the store is away") && said.contains("behind"), "{said}");
+    let now = net.ok(&net.r, "$PENSTOCK nft list ruleset");
+    assert!(now.contains("tcp dport 23-25 drop") && !now.contains("2379"), "{now}");
+
+    // What the dataplane refuses, since a claim does not hold there, is told.
+    let back = net.ok(&net.b, &fleet.command("rollback"));
+    assert!(back.starts_with("generation 5: "), "{back}");
+    fleet.until_generation(&net, 5);
+
+    // Without the store, a dataplane gets the last rules from the disk of its node.
+    net.ok(&net.b, "ip link set lo down; for p in $(ss -Hlntp 'sport = :2379' | grep -o 'pid=[0-9]*' | cut -d= -f2); do kill -9 $p; done");
+    net.down();
+    std::fs::remove_file(&state).unwrap();
+    net.up(&format!("r0 r1 {}", fleet.agent()));
+    net.until_within(30, "the rules are there", |net| {
+        net.run(&net.r, "$PENSTOCK nft list ruleset").1.contains("tcp dport 23-25 drop")
+    });
+
+    // The store comes back, and so does the report.
+    net.ok(&net.b, "ip link set lo up");
+    Fleet::etcd(&mut net);
+    fleet.publish(&net, "--no-sets", &rules("tcp dport 99 drop", ""));
+    fleet.until_generation(&net, 6);
+    assert!(net.ok(&net.r, "$PENSTOCK nft list ruleset").contains("tcp dport 99 drop"));
+    // The agent ends with its dataplane.
+    let agents =
+        "ps -eo args | grep -c '[p]enstock agent --source=etcd://198.18.1.2:2379/fleet' || true";
+    net.down();
+    net.until("the agent has ended", |net| net.run(&net.r, agents).1.trim() == "0");
+}
+
+#[test]
+fn agent_beside_an_attached_ruleset_and_heads_of_others() {
+    let Some(net) = Net::new() else { return };
+    let directory = net.directory.display().to_string();
+    let at = |name: &str| format!("{directory}/{name}");
+    std::fs::create_dir_all(at("store")).unwrap();
+    std::fs::write(at("main.nft"), rules("", "")).unwrap();
+    std::fs::write(at("sets.nft"), SETS).unwrap();
+    for key in ["key", "other"] {
+        net.ok(&net.r, &format!("$PENSTOCK fleet key {}", at(key)));
+    }
+    let fleet = |line: &str, key: &str| {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let (store, key) = (at("store"), at(key));
+        format!("$PENSTOCK fleet {word} --source {store} --key {key} {rest}")
+    };
+    let agent = net.spawn_reading(
+        &net.r,
+        &format!(
+            "$PENSTOCK agent --source {} --key {} --node r --state {} --dry-run",
+            at("store"),
+            at("key.pub"),
+            at("agent")
+        ),
+    );
+    let until = |what: &str| {
+        net.until_within(30, what, |net| {
+            std::fs::read_to_string(at("store/reports/r")).is_ok_and(|text| text.contains(what))
+                && net.run(&net.r, "true").0
+        });
+    };
+    let publish = format!("publish {}", at("main.nft"));
+    net.ok(&net.r, &fleet(&publish, "key"));
+    until("\"generation\":1");
+    let first = std::fs::read(at("store/head")).unwrap();
+    net.ok(&net.r, &fleet(&publish, "key"));
+    until("\"generation\":2");
+    let second = std::fs::read(at("store/head")).unwrap();
+    // An old head, that of another key, and one that is cut off.
+    let put = |bytes: &[u8]| {
+        std::fs::write(at("store/new"), bytes).unwrap();
+        std::fs::rename(at("store/new"), at("store/head")).unwrap();
+    };
+    put(&first);
+    until("older than that of generation 2");
+    put(&second[..second.len() / 2]);
+    until("the head cannot be read");
+    let (ok, said) = net.run(&net.r, &fleet("status", "key"));
+    assert!(!ok && said.contains("the head cannot be read"), "{said}");
+    std::fs::remove_file(at("store/head")).unwrap();
+    net.ok(&net.r, &fleet(&publish, "other"));
+    until("not signed by a key that is trusted");
+    let (ok, said) = net.run(&net.r, &fleet(&publish, "key"));
+    assert!(!ok && said.contains("not signed by a key that is trusted"), "{said}");
+    put(&second);
+    until("\"state\":\"in-force\"");
+    let said = net.ok(&net.r, &fleet("status", "key.pub"));
+    assert!(said.contains("1 nodes report, 0 of them are behind"), "{said}");
+    agent.end();
+}
