@@ -75,6 +75,12 @@ pub trait Host {
         healthy: &mut dyn FnMut() -> Result<(), String>,
     ) -> Result<(), NotCommitted>;
 
+    /// Whether elements of sets are looked at. A host that does not gets none of a whole tree; their
+    /// blobs are read and checked all the same.
+    fn reads_elements(&self) -> bool {
+        true
+    }
+
     /// Says something to who runs the agent.
     fn say(&mut self, line: &str);
 }

@@ -101,6 +101,11 @@ impl SetData {
     pub fn title(&self) -> String {
         format!("{} {} {}", self.family, self.table, self.name)
     }
+
+    /// Blobs of its elements.
+    pub fn blobs(&self) -> impl Iterator<Item = Digest> {
+        self.chunks.iter().chain(&self.deltas).map(|chunk| chunk.digest)
+    }
 }
 
 impl Manifest {
@@ -193,8 +198,7 @@ impl Manifest {
     /// All blobs that it names.
     pub fn blobs(&self) -> impl Iterator<Item = Digest> {
         let files = self.files.values().flat_map(|file| file.pieces.iter().copied());
-        let sets = self.sets.iter().flat_map(|set| set.chunks.iter().chain(&set.deltas));
-        files.chain(sets.map(|chunk| chunk.digest))
+        files.chain(self.sets.iter().flat_map(SetData::blobs))
     }
 }
 

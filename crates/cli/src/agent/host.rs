@@ -149,6 +149,33 @@ impl Host for DryRun {
     }
 }
 
+/// A node that is only there for its store.
+pub struct Simulated;
+
+impl Host for Simulated {
+    fn dataplane(&mut self) -> Option<u64> {
+        Some(0)
+    }
+
+    fn test(&mut self, _tree: &Tree, _node: &Node, _elements: &str) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn commit(
+        &mut self,
+        _commit: &Commit<'_>,
+        _healthy: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<(), NotCommitted> {
+        Ok(())
+    }
+
+    fn reads_elements(&self) -> bool {
+        false
+    }
+
+    fn say(&mut self, _line: &str) {}
+}
+
 /// Whether what is claimed of a tree holds of its ruleset.
 ///
 /// # Errors

@@ -29,7 +29,7 @@ use penstock_fleet::report::is_node_name;
 use crate::fleet::source::{self, Source};
 use crate::options::{Opt, Values, flag, given, long, usage_lines};
 use crate::setup::sentence;
-use host::{Dataplane, DryRun};
+use host::{Dataplane, DryRun, Simulated};
 
 /// All options.
 pub const SECTIONS: [(&str, &[Opt]); 2] = [("", OPTIONS), (source::TITLE, source::OPTIONS)];
@@ -49,6 +49,11 @@ const OPTIONS: &[Opt] = &[
     long("lease", "a report ends unless it is renewed in this time; default: 30")
         .takes("SECONDS", Values::Any),
     long("dry-run", "evaluate and report, without a dataplane"),
+    long(
+        "simulate",
+        "be N nodes, NAME-1 to NAME-N, that read, check and report, and evaluate nothing: to try a store",
+    )
+    .takes("N", Values::Any),
     flag('h', "help", "print this text"),
 ];
 
@@ -72,12 +77,17 @@ struct Asked {
     source: Source,
     settings: Settings,
     dry_run: bool,
+    simulate: Option<usize>,
 }
+
+/// So many nodes are simulated at most: each has a thread.
+const NODES: usize = 10_000;
 
 fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> {
     let mut parser = lexopt::Parser::from_args(args);
     let mut source = Source::default();
     let (mut keys, mut node, mut dry_run) = (None, None, false);
+    let mut simulate = None;
     let mut labels = BTreeMap::new();
     let mut state = PathBuf::from(STATE);
     let mut health = Vec::new();
@@ -102,6 +112,11 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
             Long("confirm") => confirm = seconds("confirm", &text(&mut parser)?, 2)?,
             Long("lease") => lease = seconds("lease", &text(&mut parser)?, 3)?,
             Long("dry-run") => dry_run = true,
+            Long("simulate") => {
+                let nodes = text(&mut parser)?.parse().ok().filter(|n| (1..=NODES).contains(n));
+                let wrong = || format!("--simulate takes a number of nodes from 1 to {NODES}");
+                simulate = Some(nodes.ok_or_else(wrong)?);
+            }
             Long(name) => {
                 let name = name.to_owned();
                 if !source.take(&name, &mut parser)? {
@@ -121,7 +136,10 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
     let node = Node { name, labels };
     let state = Some(state);
     let settings = Settings { node, keys, state, health, confirm, lease };
-    Ok(Some(Asked { source, settings, dry_run }))
+    if simulate.is_some() && dry_run {
+        return Err("--simulate and --dry-run do not go together".into());
+    }
+    Ok(Some(Asked { source, settings, dry_run, simulate }))
 }
 
 fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
@@ -160,18 +178,73 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         libc::signal(libc::SIGTERM, handler);
         libc::signal(libc::SIGINT, handler);
     }
-    let open = || asked.source.open();
-    let mut agent = match Agent::new(asked.settings, &open) {
-        Ok(agent) => agent,
+    let Asked { source, settings, dry_run, simulate } = asked;
+    let ran = match simulate {
+        Some(nodes) => run_many(&source, &settings, nodes),
+        None if dry_run => run(&source, settings, &mut DryRun::default()),
+        None => run(&source, settings, &mut Dataplane),
+    };
+    match ran {
+        Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             errln!("Error: {message}");
-            return ExitCode::FAILURE;
+            ExitCode::FAILURE
         }
-    };
-    let mut host: Box<dyn Host> = match asked.dry_run {
-        true => Box::<DryRun>::default(),
-        false => Box::new(Dataplane),
-    };
-    agent.run(&mut *host, &|| ENDED.load(Ordering::Relaxed));
-    ExitCode::SUCCESS
+    }
+}
+
+/// Runs an agent until a signal.
+fn run(source: &Source, settings: Settings, host: &mut dyn Host) -> Result<(), String> {
+    let open = || source.open();
+    Agent::new(settings, &open)?.run(host, &|| ENDED.load(Ordering::Relaxed));
+    Ok(())
+}
+
+/// Runs many agents until a signal, each with a memory of its own.
+fn run_many(source: &Source, settings: &Settings, nodes: usize) -> Result<(), String> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=nodes)
+            .map(|number| {
+                let mut settings = settings.clone();
+                settings.node.name.push_str(&format!("-{number}"));
+                let name = settings.node.name.clone();
+                settings.state = settings.state.map(|directory| directory.join(name));
+                scope.spawn(|| run(source, settings, &mut Simulated))
+            })
+            .collect();
+        let ended = threads.into_iter().map(|thread| {
+            thread.join().unwrap_or_else(|_| Err("a simulated node has failed".to_owned()))
+        });
+        ended.collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(line: &str) -> Result<Asked, String> {
+        parse(line.split(' ').map(OsString::from))?.ok_or_else(|| "help".to_owned())
+    }
+
+    #[test]
+    fn all_options_are_known() {
+        let all = SECTIONS.iter().flat_map(|(_, options)| options.iter());
+        crate::options::assert_known(all, |line| asked(line).map(|_| ()));
+    }
+
+    #[test]
+    fn wrong_options_are_told() {
+        for (line, message) in [
+            ("--key k", "--source URL is missing: where is the store?"),
+            ("--source s", "--key FILE is missing: whose signature is trusted?"),
+            ("--source s --key /none", "/none: No such file or directory (os error 2)"),
+            ("--label node=a", "--label takes NAME=VALUE, not `node=a`"),
+            ("--confirm 1", "--confirm takes a number of seconds from 2 to 3600"),
+            ("--simulate 0", "--simulate takes a number of nodes from 1 to 10000"),
+            ("--source s --certificate c", "--certificate and --certificate-key go together"),
+        ] {
+            assert_eq!(asked(line).map(drop), Err(message.to_owned()), "{line}");
+        }
+    }
 }
