@@ -65,9 +65,7 @@ impl SecretKey {
     /// # Errors
     /// One of the files is there already, or cannot be written.
     pub fn write(&self, path: &Path) -> io::Result<PathBuf> {
-        let mut public = path.as_os_str().to_owned();
-        public.push(".pub");
-        let public = PathBuf::from(public);
+        let public = public_file(path);
         if let Some(there) = [path, &public].into_iter().find(|file| file.exists()) {
             let sentence = format!("{} is there already", there.display());
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, sentence));
@@ -89,6 +87,13 @@ impl SecretKey {
     pub(crate) fn sign(&self, bytes: &[u8]) -> Vec<u8> {
         self.pair.sign(bytes).as_ref().to_vec()
     }
+}
+
+/// The file with the public keys beside that of a secret key.
+pub fn public_file(secret: &Path) -> PathBuf {
+    let mut public = secret.as_os_str().to_owned();
+    public.push(".pub");
+    public.into()
 }
 
 impl PublicKey {

@@ -72,6 +72,7 @@ targets! {
     nf_tables
     connections
     peer
+    published
     ip_sets
     globals
     packets

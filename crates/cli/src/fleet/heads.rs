@@ -21,21 +21,19 @@ pub struct Publisher {
     pub store: Box<dyn Store>,
     /// Signs.
     pub key: SecretKey,
+    /// Whose heads may be replaced.
+    pub trusted: Vec<PublicKey>,
     /// Why.
     pub note: String,
 }
 
 impl Publisher {
-    fn keys(&self) -> [PublicKey; 1] {
-        [self.key.public()]
-    }
-
     /// The present head, if there is one.
     ///
     /// # Errors
-    /// The store is away, or the head is not signed by this key.
+    /// The store is away, or the head is not signed by a key that is trusted.
     pub fn present(&self) -> Result<Option<Present>, String> {
-        Present::read(&*self.store, &self.keys()).map_err(|e| format!("Error: {e}"))
+        Present::read(&*self.store, &self.trusted).map_err(|e| format!("Error: {e}"))
     }
 
     fn some_present(&self) -> Result<Present, String> {
@@ -140,7 +138,7 @@ impl Publisher {
         }
         let mut head = present.head.clone();
         while head.tree == present.head.tree {
-            let before = Present::before(&head, &*self.store, &self.keys());
+            let before = Present::before(&head, &*self.store, &self.trusted);
             head = before
                 .map_err(|e| format!("Error: {e}"))?
                 .ok_or("Error: there is no other ruleset before this one")?;

@@ -27,7 +27,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use penstock_daemon::{errln, out};
-use penstock_fleet::key::{PublicKey, SecretKey};
+use penstock_fleet::key::{PublicKey, SecretKey, public_file};
 
 use crate::options::given;
 use heads::Publisher;
@@ -54,8 +54,9 @@ fn run(asked: Asked) -> Result<ExitCode, String> {
     let Asked { command, source, key, note, published } = asked;
     let open = || source.open().map_err(|e| e.to_string());
     let publisher = || {
-        let (store, key) = (open()?, SecretKey::read(&key)?);
-        Ok::<_, String>(Publisher { store, key, note: note.clone() })
+        let (store, secret) = (open()?, SecretKey::read(&key)?);
+        let trusted = trusted(&key, &secret)?;
+        Ok::<_, String>(Publisher { store, key: secret, trusted, note: note.clone() })
     };
     match command {
         Command::Key(file) => make_key(&file)?,
@@ -72,6 +73,15 @@ fn run(asked: Asked) -> Result<ExitCode, String> {
         Command::Status(form) => return status::status(&*open()?, &public(&key)?, form),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Keys whose heads may be replaced: those of the file beside the secret key, if there is one.
+fn trusted(file: &Path, secret: &SecretKey) -> Result<Vec<PublicKey>, String> {
+    let public = public_file(file);
+    match public.exists() {
+        true => PublicKey::read_all(&public),
+        false => Ok(vec![secret.public()]),
+    }
 }
 
 /// The public keys of a file; of one with a secret key, its public key.
