@@ -243,6 +243,6 @@ fn agent_beside_an_attached_ruleset_and_heads_of_others() {
     put(&second);
     until("\"state\":\"in-force\"");
     let said = net.ok(&net.r, &fleet("status", "key.pub"));
-    assert!(said.contains("1 nodes report, 0 of them are behind"), "{said}");
+    assert!(said.contains("nodes that report: 1, behind: 0"), "{said}");
     agent.end();
 }

@@ -105,7 +105,7 @@ impl fmt::Display for Fleet {
         if !self.note.is_empty() {
             write!(f, ": {}", self.note)?;
         }
-        writeln!(f, "\n{} nodes report, {behind} of them are behind", self.nodes.len())?;
+        writeln!(f, "\nnodes that report: {}, behind: {behind}", self.nodes.len())?;
         if self.nodes.is_empty() {
             return Ok(());
         }
@@ -150,5 +150,50 @@ fn age(seconds: u64) -> String {
         120..7200 => format!("{} min", seconds / 60),
         7200..172_800 => format!("{} h", seconds / 3600),
         _ => format!("{} d", seconds / 86400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_says_who_is_behind_and_why() {
+        let node = |name: &str, generation, state, why: &str, behind: bool| Node {
+            name: name.to_owned(),
+            labels: vec!["site=a".to_owned()],
+            generation,
+            tree: (generation > 0).then(|| "ab".repeat(32)),
+            since: 1000,
+            age: 130,
+            state,
+            why: why.to_owned(),
+            took: 12,
+            canary: !behind,
+            behind,
+        };
+        let fleet = Fleet {
+            generation: 7,
+            tree: "cd".repeat(32),
+            time: 1000,
+            note: "less telnet".into(),
+            canary: Some(Canary { label: "site=a".into(), percent: 10, tree: "ab".repeat(32) }),
+            nodes: vec![
+                node("fw1", 7, "in force", "", false),
+                node("fw2", 0, "refused", "no such table", true),
+            ],
+        };
+        let expected = "\
+generation 7 (cdcdcdcdcdcd), abababababab for 10 % of site=a: less telnet
+nodes that report: 2, behind: 1
+
+node                 generation tree            since state                labels
+fw1                           7 abababababab    2 min in force     canary  site=a
+fw2                           0 -               2 min refused      behind  site=a
+                     no such table
+";
+        assert_eq!(fleet.to_string(), expected);
+        let behind = "penstock_fleet_node_behind{node=\"fw2\",state=\"refused\"} 1\n";
+        assert!(fleet.metrics().contains(behind) && fleet.metrics().ends_with("# EOF\n"));
     }
 }

@@ -38,8 +38,8 @@ const PUBLISHED: &[Opt] = &[
         .takes("NAME=VALUE", Values::Any),
     long("define-for", "a definition for nodes with a label, or for node=NODE; may be repeated")
         .takes("LABEL:NAME=VALUE", Values::Any),
-    long("set", "elements of a set that the ruleset declares; may be repeated")
-        .takes("FAMILY TABLE SET=FILE", Values::Any),
+    long("set", "elements of a set that the ruleset declares, FAMILY TABLE NAME; may be repeated")
+        .takes("SET=FILE", Values::Any),
     long("no-sets", "without the sets of the head; otherwise they stay"),
 ];
 
