@@ -25,6 +25,7 @@ mod edges;
 mod evaluator;
 mod failover;
 mod faults;
+mod feed;
 mod fleet;
 mod flows;
 mod flowtable;

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! Announcements that become elements and rules, and go again.
+
+use super::speakers::{Announcer, start_exabgp, start_gobgp};
+use super::{Runs, begin, listed, packets_after, passes, start};
+use crate::net::Net;
+
+const V4: &str = "198.18.1.2";
+const V6: &str = "2001:db8:1::2";
+
+/// Waits until packets to an address pass, or not.
+fn until_passes(net: &Net, address: &str, expected: bool) {
+    net.until_within(20, &format!("{address}: {expected}"), |net| passes(net, address) == expected);
+}
+
+/// A flow specification in the words of ExaBGP.
+fn flow(matches: &str, action: &str) -> String {
+    format!("flow route {{ match {{ {matches} }} then {{ {action}; }} }}")
+}
+
+/// Routes and flow specifications are announced and withdrawn.
+fn announcements_are_in_force(net: &Net, announcer: &Announcer) {
+    for (address, hop, set) in [(V4, "198.18.0.2", "blackhole4"), (V6, "2001:db8::2", "blackhole6")]
+    {
+        let bits = if set == "blackhole4" { 32 } else { 128 };
+        let route = format!("route {address}/{bits} next-hop {hop}");
+        // Without the community it is a route and nothing else.
+        announcer.say(&format!("announce {route}"));
+        announcer.say("announce route 198.18.77.0/24 next-hop self community [65535:666]");
+        net.until_within(20, "what came later is in force", |net| {
+            listed(net, "set inet bgp blackhole4").contains("198.18.77.0/24")
+        });
+        assert!(passes(net, address));
+        announcer.say(&format!("announce {route} community [65535:666]"));
+        until_passes(net, address, false);
+        let text = listed(net, &format!("set inet bgp {set}"));
+        assert!(packets_after(&text, address) > 0, "{text}");
+        announcer.say(&format!("withdraw {route}"));
+        until_passes(net, address, true);
+        announcer.say("withdraw route 198.18.77.0/24 next-hop self");
+    }
+    for (matches, address, protocol) in [
+        ("destination 198.18.1.2/32; protocol icmp; icmp-type echo-request;", V4, "proto =1"),
+        ("destination 2001:db8:1::/64/0; next-header 58;", V6, "proto =58"),
+    ] {
+        let specification = flow(matches, "discard");
+        announcer.say(&format!("announce {specification}"));
+        until_passes(net, address, false);
+        let text = listed(net, "chain inet bgp flowspec");
+        assert!(text.contains(protocol) && packets_after(&text, "policy accept") > 0, "{text}");
+        announcer.say(&format!("withdraw {specification}"));
+        until_passes(net, address, true);
+    }
+}
+
+#[test]
+fn routes_that_exabgp_hears_are_in_force_until_the_session_ends() {
+    for runs in [Runs::Up, Runs::Attached] {
+        let Some(net) = begin(runs) else { return };
+        if !net.has("exabgp") {
+            return;
+        }
+        let _exabgp = start_exabgp(&net, "graceful-restart disable;", "--verify 2");
+        let mut announcer = Announcer::new(&net, "graceful-restart disable;", "");
+        announcer.start(&net);
+        announcements_are_in_force(&net, &announcer);
+        announcer.say("announce route 198.18.1.2/32 next-hop self community [65535:666]");
+        until_passes(&net, V4, false);
+        announcer.kill();
+        until_passes(&net, V4, true);
+        let text = listed(&net, "table inet bgp");
+        assert!(!text.contains("elements"), "{text}");
+    }
+}
+
+#[test]
+fn routes_that_gobgp_hears_are_in_force_until_the_session_ends() {
+    let Some(net) = begin(Runs::Up) else { return };
+    if !net.has("exabgp") || !net.has("gobgpd") {
+        return;
+    }
+    let _gobgp = start_gobgp(&net);
+    let mut announcer = Announcer::new(&net, "graceful-restart disable;", "");
+    announcer.start(&net);
+    announcements_are_in_force(&net, &announcer);
+    announcer.say("announce route 198.18.1.2/32 next-hop self community [65535:666]");
+    until_passes(&net, V4, false);
+    announcer.kill();
+    until_passes(&net, V4, true);
+}
+
+#[test]
+fn routes_of_a_peer_that_restarts_gracefully_stay() {
+    let Some(net) = begin(Runs::Up) else { return };
+    if !net.has("exabgp") {
+        return;
+    }
+    let _exabgp = start_exabgp(&net, "graceful-restart 60;", "");
+    let routes = "route 198.18.1.2/32 next-hop self community [65535:666];
+                  route 198.18.77.1/32 next-hop self community [65535:666];";
+    let mut announcer = Announcer::new(&net, "graceful-restart 60;", routes);
+    announcer.start(&net);
+    until_passes(&net, V4, false);
+    let blackholes = |net: &Net| listed(net, "set inet bgp blackhole4");
+    let has = |net: &Net, address: &str| blackholes(net).contains(address);
+    net.until("both are in force", |net| has(net, "198.18.77.1"));
+    let counted = packets_after(&blackholes(&net), V4);
+    announcer.kill();
+    net.until("the session is down", |net| {
+        let log = std::fs::read_to_string(net.directory.join("r.log")).unwrap();
+        log.contains("performing reload")
+            && !net.run(&net.r, "ss -Hnt state established '( sport = :179 )' | grep -q .").0
+    });
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    assert!(has(&net, V4) && has(&net, "198.18.77.1"), "{}", blackholes(&net));
+    assert!(!passes(&net, V4));
+    // It comes back without one of them: that goes at the end of its routes, the other is not
+    // touched.
+    announcer.configure("route 198.18.77.1/32 next-hop self community [65535:666];", "");
+    announcer.start(&net);
+    net.until_within(20, "what was not announced again is gone", |net| !has(net, "198.18.77.1"));
+    assert!(!passes(&net, V4));
+    assert!(packets_after(&blackholes(&net), V4) > counted, "{}", blackholes(&net));
+}
+
+#[test]
+fn the_table_is_made_again_when_the_dataplane_restarts() {
+    let Some(mut net) = begin(Runs::Up) else { return };
+    if !net.has("exabgp") {
+        return;
+    }
+    let exabgp = start_exabgp(&net, "graceful-restart disable;", "--verify 600");
+    let mut announcer = Announcer::new(&net, "graceful-restart disable;", "");
+    announcer.start(&net);
+    announcer.say("announce route 198.18.1.2/32 next-hop self community [65535:666]");
+    until_passes(&net, V4, false);
+    net.down();
+    start(&mut net, Runs::Up);
+    until_passes(&net, V4, false);
+    // Somebody deletes it.
+    net.ok(&net.r, "$PENSTOCK nft delete table inet bgp");
+    net.until("it is made again", |net| listed(net, "set inet bgp blackhole4").contains(V4));
+    // The end of the speaker is that of its sessions.
+    exabgp.end();
+    until_passes(&net, V4, true);
+    let log = std::fs::read_to_string(net.directory.join("feed.log")).unwrap();
+    assert!(log.contains("table inet bgp is made"), "{log}");
+}
