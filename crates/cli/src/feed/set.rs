@@ -11,8 +11,8 @@ use penstock_feeds::span::{Family, Span};
 use super::clock;
 use super::dataplane::{self, Failure};
 
-/// Elements that are changed in one transaction.
-const TOGETHER: usize = 8192;
+/// Elements that are changed in one transaction: each costs time that grows with the whole set.
+const TOGETHER: usize = 250_000;
 
 /// What was changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
