@@ -147,3 +147,62 @@ fn the_table_is_made_again_when_the_dataplane_restarts() {
     let log = std::fs::read_to_string(net.directory.join("feed.log")).unwrap();
     assert!(log.contains("table inet bgp is made"), "{log}");
 }
+
+#[test]
+fn a_new_process_takes_the_table_over() {
+    let Some(net) = begin(Runs::Up) else { return };
+    let fifo = |name: &str| net.directory.join(name).display().to_string();
+    let head = "{\"type\":\"KIND\",\"neighbor\":{\"address\":{\"peer\":\"198.18.0.2\"},";
+    let of = |kind: &str, rest: &str| format!("{}{rest}}}}}", head.replace("KIND", kind));
+    let announce = |address: &str| {
+        of(
+            "update",
+            &format!(
+                "\"message\":{{\"update\":{{\"attribute\":{{\"community\":[[65535,666]]}},\
+                 \"announce\":{{\"ipv4 unicast\":{{\"x\":[{{\"nlri\":\"{address}\"}}]}}}}}}}}"
+            ),
+        )
+    };
+    let restart = "\"open\":{\"capabilities\":{\"64\":{\"time\":300,\
+                   \"address-family-flags\":{\"ipv4/unicast\":[\"restart\"]}}}}";
+    let start = |name: &str, options: &str| {
+        let (lines, log) = (fifo(name), fifo(&format!("{name}.log")));
+        std::fs::write(&lines, "").unwrap();
+        let line = format!(
+            "exec sh -c 'tail -n +1 -f {lines} | $PENSTOCK feed exabgp -v {options} 2>{log}; \
+             echo ended with $? >>{log}'"
+        );
+        net.spawn_reading(&net.r, &line)
+    };
+    let say = |name: &str, line: &str| {
+        let mut file = std::fs::File::options().append(true).open(fifo(name)).unwrap();
+        std::io::Write::write_all(&mut file, format!("{line}\n").as_bytes()).unwrap();
+    };
+    let log =
+        |name: &str| std::fs::read_to_string(fifo(&format!("{name}.log"))).unwrap_or_default();
+    let blackholes = |net: &Net| listed(net, "set inet bgp blackhole4");
+    let _first = start("first", "--verify 1");
+    for line in [of("open", restart), of("state", "\"state\":\"up\"")] {
+        say("first", &line);
+    }
+    say("first", &announce("198.18.77.1/32"));
+    say("first", &announce("198.18.77.2/32"));
+    net.until("both are in force", |net| blackholes(net).contains("198.18.77.2"));
+    // What the first one has left stays for a while, and the first one ends.
+    let _second = start("second", "--inherit 5");
+    net.until("the second one begins", |_| log("second").contains("2 elements and rules are kept"));
+    say("second", &announce("198.18.77.2/32"));
+    net.until("the first one ends", |_| log("first").contains("ended with 1"));
+    assert!(log("first").contains("another process has taken the table over"), "{}", log("first"));
+    assert!(blackholes(&net).contains("198.18.77.2"));
+    net.until("what was not announced again is gone", |net| {
+        !blackholes(net).contains("198.18.77.1")
+    });
+    assert!(blackholes(&net).contains("198.18.77.2"));
+    // Lines that make no sense are said, and change nothing.
+    for line in ["no line", "{\"type\":\"update\"}", &announce("198.18.77")] {
+        say("second", line);
+    }
+    net.until("they are said", |_| log("second").contains("`198.18.77` is no address"));
+    assert!(blackholes(&net).contains("198.18.77.2"));
+}

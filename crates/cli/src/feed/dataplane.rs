@@ -95,13 +95,13 @@ fn ask(arguments: &[&str], commands: &str) -> Result<String, Failure> {
     Err(Failure::Refused(line.chars().take(300).collect()))
 }
 
-/// Tells of tables that come and go.
-struct Tables<'s, T> {
+/// Tells of changes.
+struct Changes<'s, T> {
     news: &'s Sender<T>,
     make: fn() -> T,
 }
 
-impl<T> Caller for Tables<'_, T> {
+impl<T> Caller for Changes<'_, T> {
     fn out(&mut self, text: &str) -> io::Result<()> {
         // Lines that begin with # tell of every transaction.
         if text.lines().any(|line| !line.starts_with('#')) {
@@ -113,9 +113,9 @@ impl<T> Caller for Tables<'_, T> {
     fn err(&mut self, _text: &str) {}
 }
 
-/// Watches tables of the dataplane on another thread: sends something when one has come or gone,
-/// and when the dataplane has gone and come back.
-pub fn watch<T: Send + 'static>(news: Sender<T>, make: fn() -> T) {
+/// Watches what `nft monitor` tells of, such as `tables`, on another thread: sends something when
+/// one has come or gone, and when the dataplane has gone and come back.
+pub fn watch<T: Send + 'static>(what: &'static str, news: Sender<T>, make: fn() -> T) {
     const PAUSE: Duration = Duration::from_secs(1);
     std::thread::spawn(move || {
         let mut was_there = true;
@@ -124,10 +124,10 @@ pub fn watch<T: Send + 'static>(news: Sender<T>, make: fn() -> T) {
                 if !was_there && news.send(make()).is_err() {
                     return;
                 }
-                let mut tables = Tables { news: &news, make };
-                let message = Message::Nft(vec!["monitor".into(), "tables".into()]);
+                let mut changes = Changes { news: &news, make };
+                let message = Message::Nft(vec!["monitor".into(), what.into()]);
                 // However it ends, it is tried again.
-                let _ = client.ask_for(&message, &NoFiles, &mut tables);
+                let _ = client.ask_for(&message, &NoFiles, &mut changes);
             }
             was_there = false;
             std::thread::sleep(PAUSE);

@@ -6,46 +6,61 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use penstock_feeds::span::{Family, Span};
 
 use super::clock::Backoff;
-use super::dataplane::Failure;
+use super::dataplane::{self, Failure};
 use super::options::Options;
 use super::said::Said;
 use super::set::FedSet;
 
-/// How often a set that is followed is listed.
-const PERIOD: Duration = Duration::from_secs(2);
+/// How often a set that is followed is listed if nothing is told of it: what packets change is not
+/// told.
+const PERIOD: Duration = Duration::from_secs(60);
+/// Changes that come within this time are one.
+const TOGETHER: Duration = Duration::from_millis(200);
 
 /// Prints the announcements, and with --follow what changes.
 pub fn run(set: &str, options: &Options) -> Result<(), String> {
     let set = FedSet::new(set.to_owned());
+    if !options.follow {
+        let now = prefixes(&set).map_err(|failure| failure.to_string())?;
+        return print(&BTreeSet::new(), &now, options).map(drop);
+    }
     let mut said = Said::new(options.verbose);
     let mut backoff = Backoff::new();
     let mut announced = BTreeSet::new();
+    let (news, changes) = channel();
+    dataplane::watch("elements", news, || ());
     loop {
-        let begun = Instant::now();
         let pause = match prefixes(&set) {
             Ok(now) => {
                 said.success();
                 backoff.reset();
-                print(&announced, &now, options)?;
+                if !print(&announced, &now, options)? {
+                    return Ok(());
+                }
                 announced = now;
-                PERIOD.saturating_sub(begun.elapsed())
+                PERIOD
             }
-            Err(failure) if !options.follow => return Err(failure.to_string()),
             // While there is no dataplane nothing is withdrawn: it may be about to restart.
             Err(failure) => {
                 said.failure(failure);
                 backoff.pause()
             }
         };
-        if !options.follow {
-            return Ok(());
+        match changes.recv_timeout(pause) {
+            Ok(()) => {
+                std::thread::sleep(TOGETHER);
+                while changes.try_recv().is_ok() {}
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            // It never ends; if it did, waiting must not become a busy loop.
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(pause),
         }
-        std::thread::sleep(pause);
     }
 }
 
@@ -54,7 +69,8 @@ fn prefixes(set: &FedSet) -> Result<BTreeSet<Span>, Failure> {
     Ok(set.list()?.elements.keys().flat_map(|span| span.prefixes()).collect())
 }
 
-fn print(before: &BTreeSet<Span>, now: &BTreeSet<Span>, options: &Options) -> Result<(), String> {
+/// Prints what differs. Whether there is still a reader.
+fn print(before: &BTreeSet<Span>, now: &BTreeSet<Span>, options: &Options) -> Result<bool, String> {
     let mut text = String::new();
     for (verb, prefixes) in
         [("withdraw", before.difference(now)), ("announce", now.difference(before))]
@@ -65,8 +81,8 @@ fn print(before: &BTreeSet<Span>, now: &BTreeSet<Span>, options: &Options) -> Re
     }
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|e| e.to_string()),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true).map_err(|e| e.to_string()),
     }
 }
 

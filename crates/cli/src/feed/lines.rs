@@ -45,7 +45,7 @@ impl Inputs {
         // Before other threads begin, which block the signals as this one does.
         wait_for_signals(to.clone())?;
         let waiting = Arc::new(AtomicUsize::new(0));
-        dataplane::watch(to.clone(), || Input::Tables);
+        dataplane::watch("tables", to.clone(), || Input::Tables);
         let bytes = waiting.clone();
         std::thread::Builder::new().spawn(move || read_lines(&to, &bytes))?;
         Ok(Inputs { from, waiting })

@@ -34,7 +34,7 @@ impl FedSets {
     /// The sets of a call. Nothing is asked yet.
     pub fn new(options: &Options) -> FedSets {
         let (news, tables) = channel();
-        dataplane::watch(news, || ());
+        dataplane::watch("tables", news, || ());
         FedSets {
             sets: options.sets.iter().cloned().map(FedSet::new).collect(),
             verify: options.verify,
