@@ -2,12 +2,15 @@
 
 //! Decisions of CrowdSec's local API (`GET /v1/decisions/stream`): answers with new decisions and
 //! those that ended, and the elements that follow from all of them.
+//!
+//! Decisions are told apart by what they are about and not by their numbers: of several about the
+//! same addresses the API tells the longest, and when all of them end, any one.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
 
-use crate::elements::{Deadline, Elements, cover};
+use crate::elements::{Elements, cover};
 use crate::span::Span;
 
 /// An answer.
@@ -21,8 +24,6 @@ struct Stream {
 
 #[derive(Debug, Deserialize)]
 struct Decision {
-    /// Its number; the first versions of the API have none in streams.
-    id: Option<i64>,
     scope: String,
     value: String,
     #[serde(rename = "type")]
@@ -48,15 +49,8 @@ pub struct Taken {
 /// The decisions that are in force.
 #[derive(Debug, Default)]
 pub struct Decisions {
-    all: HashMap<Key, (Span, Deadline)>,
+    all: HashMap<Span, u64>,
     most: usize,
-}
-
-/// A decision, by its number where it has one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Key {
-    Id(i64),
-    Span(Span),
 }
 
 impl Decisions {
@@ -87,12 +81,12 @@ impl Decisions {
         }
         let mut taken = Taken::default();
         for decision in stream.deleted.unwrap_or_default() {
-            if let Some((key, ..)) = read(&decision, &mut taken) {
-                taken.deleted += usize::from(self.all.remove(&key).is_some());
+            if let Some(span) = read(&decision, &mut taken) {
+                taken.deleted += usize::from(self.all.remove(&span).is_some());
             }
         }
         for decision in stream.new.unwrap_or_default() {
-            let Some((key, span)) = read(&decision, &mut taken) else { continue };
+            let Some(span) = read(&decision, &mut taken) else { continue };
             let Some(left) = seconds(&decision.duration) else {
                 taken.malformed += 1;
                 continue;
@@ -100,35 +94,34 @@ impl Decisions {
             if left == 0 {
                 continue;
             }
-            if self.all.len() >= self.most && !self.all.contains_key(&key) {
+            if self.all.len() >= self.most && !self.all.contains_key(&span) {
                 taken.beyond += 1;
                 continue;
             }
             taken.new += 1;
-            self.all.insert(key, (span, Some(now.saturating_add(left))));
+            let end = self.all.entry(span).or_default();
+            *end = now.saturating_add(left).max(*end);
         }
         Ok(taken)
     }
 
     /// The elements of both families that follow. Decisions that have ended are forgotten.
     pub fn elements(&mut self, now: u64) -> Elements {
-        self.all.retain(|_, (_, end)| end.is_none_or(|end| end > now));
-        cover(self.all.values().copied(), now)
+        self.all.retain(|_, end| *end > now);
+        cover(self.all.iter().map(|(span, end)| (*span, Some(*end))), now)
     }
 }
 
-/// The key and the addresses of a decision, if it bans addresses.
-fn read(decision: &Decision, taken: &mut Taken) -> Option<(Key, Span)> {
+/// The addresses of a decision, if it bans addresses.
+fn read(decision: &Decision, taken: &mut Taken) -> Option<Span> {
     let of_addresses = ["ip", "range"].iter().any(|s| decision.scope.eq_ignore_ascii_case(s));
     if !of_addresses || decision.kind != "ban" {
         taken.ignored += 1;
         return None;
     }
-    let Ok(span) = decision.value.parse::<Span>() else {
-        taken.malformed += 1;
-        return None;
-    };
-    Some((decision.id.map_or(Key::Span(span), Key::Id), span))
+    let span = decision.value.parse::<Span>().ok();
+    taken.malformed += usize::from(span.is_none());
+    span
 }
 
 /// Whole seconds of a duration as Go writes it, such as `3h59m12.5s`; a negative one is over.
@@ -172,7 +165,7 @@ mod tests {
     }
 
     fn listed(decisions: &mut Decisions, now: u64) -> Vec<String> {
-        let text = |(span, end): (Span, Deadline)| format!("{span} {}", end.unwrap_or(0));
+        let text = |(span, end): (Span, Option<u64>)| format!("{span} {}", end.unwrap_or(0));
         decisions.elements(now).into_iter().map(text).collect()
     }
 
@@ -197,20 +190,25 @@ mod tests {
         let last = ["2001:db8::1 1004"];
         assert_eq!(listed(&mut decisions, 1000), [&all[..], &last].concat());
         assert_eq!(listed(&mut decisions, 1004), all);
-        // One that is longer than another about the same addresses counts until it is deleted.
+        // A shorter one about the same addresses changes nothing, and any one tells of the end.
         let json = format!(
-            "{{\"new\":[{}],\"deleted\":[{}]}}",
+            "{{\"new\":[{},{}],\"deleted\":[{}]}}",
             decision(9, "198.18.0.1", "2h"),
+            decision(10, "198.18.0.1", "1h"),
             decision(2, "198.18.0.0/24", "-1s")
         );
         let taken = decisions.take(json.as_bytes(), false, 1010);
-        assert_eq!(taken, Ok(Taken { new: 1, deleted: 1, ..Taken::default() }));
+        assert_eq!(taken, Ok(Taken { new: 2, deleted: 1, ..Taken::default() }));
         assert_eq!(listed(&mut decisions, 1010), ["198.18.0.1 8210"]);
+        let json = format!("{{\"deleted\":[{}]}}", decision(1, "198.18.0.1", "-1s"));
+        let taken = decisions.take(json.as_bytes(), false, 1010);
+        assert_eq!(taken, Ok(Taken { deleted: 1, ..Taken::default() }));
+        assert!(decisions.is_empty());
         let many: Vec<String> =
             (20..30).map(|i| decision(i, &format!("198.18.1.{i}"), "1h")).collect();
         let json = format!("{{\"new\":[{}]}}", many.join(","));
         let taken = decisions.take(json.as_bytes(), false, 1010);
-        assert_eq!(taken, Ok(Taken { new: 2, beyond: 8, ..Taken::default() }));
+        assert_eq!(taken, Ok(Taken { new: 4, beyond: 6, ..Taken::default() }));
         // A start replaces everything, and an error nothing.
         assert!(decisions.take(b"<html>", true, 1010).is_err());
         assert_eq!(decisions.len(), 4);

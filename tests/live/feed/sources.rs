@@ -174,6 +174,84 @@ fn decisions_of_crowdsec_are_in_force_for_their_time() {
     assert!(RULES.contains("timeout"));
 }
 
+/// A local API of CrowdSec, without the central one and without a reader of logs.
+fn start_crowdsec(net: &Net) -> crate::net::Reading {
+    let root = net.directory.join("crowdsec");
+    for name in ["data", "hub", "notifications", "plugins"] {
+        std::fs::create_dir_all(root.join(name)).unwrap();
+    }
+    let d = root.display();
+    let config = format!(
+        "common: {{daemonize: false, log_media: stdout, log_level: info}}
+config_paths: {{config_dir: {d}, data_dir: {d}/data, simulation_path: {d}/simulation.yaml, hub_dir: {d}/hub,
+  index_path: {d}/hub/.index.json, notification_dir: {d}/notifications, plugin_dir: {d}/plugins}}
+crowdsec_service: {{acquisition_path: {d}/acquis.yaml, parser_routines: 1}}
+cscli: {{output: human}}
+db_config: {{log_level: info, type: sqlite, db_path: {d}/data/crowdsec.db}}
+api:
+  client: {{insecure_skip_verify: false, credentials_path: {d}/creds.yaml}}
+  server: {{log_level: info, listen_uri: 127.0.0.1:8080, profiles_path: {d}/profiles.yaml}}
+prometheus: {{enabled: false}}
+"
+    );
+    for (name, text) in [
+        ("config.yaml", &*config),
+        ("simulation.yaml", "simulation: off\n"),
+        ("hub/.index.json", "{}"),
+        ("acquis.yaml", ""),
+        ("creds.yaml", "url: http://127.0.0.1:8080\n"),
+        (
+            "profiles.yaml",
+            "name: ban\nfilters: [Alert.Remediation == true]\n\
+             decisions: [{type: ban, duration: 4h}]\non_success: break\n",
+        ),
+    ] {
+        std::fs::write(root.join(name), text).unwrap();
+    }
+    cscli(net, &format!("machines add test --password x -f {d}/creds.yaml --force"));
+    cscli(net, "bouncers add penstock -k secret");
+    let line = format!("exec crowdsec -c {d}/config.yaml -no-cs 2>&1");
+    let running = net.spawn_in_file(&net.r, &line, &root.join("log"));
+    net.until("the local API answers", |net| net.run(&net.r, "curl -s 127.0.0.1:8080").0);
+    running
+}
+
+fn cscli(net: &Net, words: &str) {
+    let config = net.directory.join("crowdsec/config.yaml");
+    net.ok(&net.r, &format!("cscli -c {} {words} 2>&1", config.display()));
+}
+
+#[test]
+fn decisions_of_a_real_crowdsec_are_in_force() {
+    let Some(net) = begin(Runs::Up) else { return };
+    if !net.has("crowdsec") || !net.has("cscli") {
+        return;
+    }
+    let _crowdsec = start_crowdsec(&net);
+    write(&net, "key", "secret\n");
+    cscli(&net, "decisions add --range 198.18.7.0/24 --duration 10m");
+    cscli(&net, "decisions add --ip 2001:db8:7::1 --duration 10m");
+    let line = format!(
+        "$PENSTOCK feed crowdsec http://127.0.0.1:8080/ {SETS} --key-file {} --interval 1 -v 2>&1",
+        net.directory.join("key").display()
+    );
+    let _feed = net.spawn_in_file(&net.r, &line, &net.directory.join("feed.log"));
+    let has = |net: &Net, address: &str| {
+        [elements(net, "blocked4"), elements(net, "blocked6")].concat().contains(address)
+    };
+    net.until("decisions are in force", |net| has(net, "2001:db8:7::1"));
+    assert!(has(&net, "198.18.7.0/24 timeout"));
+    // Of the two ends the API tells one.
+    cscli(&net, "decisions add --ip 198.18.1.2 --duration 1h");
+    net.until("a new one is in force", |net| has(net, V4));
+    cscli(&net, "decisions add --ip 198.18.1.2 --duration 3h");
+    net.until("a longer one is", |net| elements(net, "blocked4").contains("expires 2h59m"));
+    assert!(!passes(&net, V4));
+    cscli(&net, "decisions delete --ip 198.18.1.2");
+    net.until("both are gone", |net| !has(net, V4));
+    assert!(passes(&net, V4) && has(&net, "198.18.7.0/24"));
+}
+
 #[test]
 fn a_set_is_printed_as_announcements() {
     let Some(net) = begin(Runs::Up) else { return };

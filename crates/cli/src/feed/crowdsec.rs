@@ -15,6 +15,9 @@ use super::sets::FedSets;
 
 /// Bytes of the longest answer.
 const LONGEST: u64 = 256 << 20;
+/// How often all decisions are asked for. If the longest of several about the same addresses is
+/// deleted, the API tells of no change.
+const WHOLE: Duration = Duration::from_secs(3600);
 /// How often is asked, unless it is said.
 const INTERVAL: Duration = Duration::from_secs(10);
 
@@ -30,8 +33,13 @@ pub fn run(url: &str, options: &Options) -> Result<(), String> {
     let mut backoff = Backoff::new();
     let (mut is_known, mut is_startup) = (false, true);
     let (mut ask_at, mut read_time) = (Instant::now(), 0);
+    let mut whole_at = Instant::now() + WHOLE;
     loop {
         if Instant::now() >= ask_at {
+            if Instant::now() >= whole_at {
+                is_startup = true;
+                whole_at = Instant::now() + WHOLE;
+            }
             let asked = key(options).and_then(|key| {
                 let request = format!("{stream}?startup={is_startup}&scopes=ip,range");
                 let answer = client.get(&request).header("x-api-key", key).limit(LONGEST).send();
