@@ -54,6 +54,37 @@ fn announcements_are_in_force(net: &Net, announcer: &Announcer) {
     }
 }
 
+/// Specifications that cannot be in force do not keep others from it. Programs in the kernel change
+/// no packets.
+fn refusals_are_for_single_specifications(net: &Net, announcer: &Announcer, runs: Runs) {
+    let of = |last: u8, action: &str| flow(&format!("destination 198.18.66.{last}/32;"), action);
+    announcer.say(&format!("announce {}", of(1, "redirect 65001:12")));
+    for last in 2..6 {
+        let action = if last == 3 { "mark 46" } else { "discard" };
+        announcer.say(&format!("announce {}", of(last, action)));
+    }
+    announcer.say(&format!("announce {}", of(7, "rate-limit 100000")));
+    let rules = |net: &Net| listed(net, "chain inet bgp flowspec");
+    net.until_within(20, "those that can be are in force", |net| {
+        let text = rules(net);
+        [2, 4, 5, 7].iter().all(|last| text.contains(&format!("dst 198.18.66.{last}/32")))
+    });
+    let text = rules(net);
+    assert!(text.contains("limit name \"flow-"), "{text}");
+    assert_eq!(text.contains("dscp set ef"), runs == Runs::Up, "{text}");
+    assert!(!text.contains("198.18.66.1 "), "{text}");
+    let log = std::fs::read_to_string(net.directory.join("feed.log")).unwrap();
+    assert!(log.contains("refused: a route of 198.18.0.2: redirection to a VRF"), "{log}");
+    let refused = "refused: dst 198.18.66.3/32: ";
+    assert_eq!(log.matches(refused).count(), usize::from(runs == Runs::Attached), "{log}");
+    for last in 2..6 {
+        let action = if last == 3 { "mark 46" } else { "discard" };
+        announcer.say(&format!("withdraw {}", of(last, action)));
+    }
+    announcer.say(&format!("withdraw {}", of(7, "rate-limit 100000")));
+    net.until("they are gone", |net| !rules(net).contains("198.18.66"));
+}
+
 #[test]
 fn routes_that_exabgp_hears_are_in_force_until_the_session_ends() {
     for runs in [Runs::Up, Runs::Attached] {
@@ -65,6 +96,7 @@ fn routes_that_exabgp_hears_are_in_force_until_the_session_ends() {
         let mut announcer = Announcer::new(&net, "graceful-restart disable;", "");
         announcer.start(&net);
         announcements_are_in_force(&net, &announcer);
+        refusals_are_for_single_specifications(&net, &announcer, runs);
         announcer.say("announce route 198.18.1.2/32 next-hop self community [65535:666]");
         until_passes(&net, V4, false);
         announcer.kill();

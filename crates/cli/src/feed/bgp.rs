@@ -2,12 +2,14 @@
 
 //! `penstock feed exabgp` and `penstock feed gobgp`: routes become a table of their own.
 
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use penstock_feeds::bgp::Said as Heard;
 use penstock_feeds::bgp::rib::{Rib, Taken};
 use penstock_feeds::bgp::table::{BLACKHOLES, Listed, Wanted};
 use penstock_feeds::elements::{Elements, outermost};
+use penstock_feeds::flow::rules::FlowRules;
 
 use super::clock::{self, Backoff};
 use super::dataplane::{self, Failure};
@@ -40,8 +42,8 @@ struct Feed<'o> {
     owner: Owner,
     sets: [FedSet; 4],
     inherited: Option<Inherited>,
-    /// The rules of flow specifications may be others than those that are wanted.
-    flows_changed: bool,
+    /// Keys of flow specifications that the dataplane has refused.
+    unable: HashSet<String>,
     flows: usize,
     /// Routes have changed, or something is to be compared with what is there.
     is_due: bool,
@@ -102,7 +104,7 @@ impl Feed<'_> {
             sets: BLACKHOLES.map(set),
             owner,
             inherited: None,
-            flows_changed: true,
+            unable: HashSet::new(),
             flows: 0,
             is_due: true,
             verify_at: Instant::now() + options.verify,
@@ -121,7 +123,11 @@ impl Feed<'_> {
                 Err(why) => self.said.refusal(format_args!("a line: {why}")),
             },
             Input::Malformed => self.said.refusal("a line that is too long or no text"),
-            Input::Tables => self.look_again(),
+            Input::Tables => {
+                // It may be another dataplane.
+                self.unable.clear();
+                self.look_again();
+            }
             Input::End => {
                 self.said.note("the speaker has ended");
                 self.rib.speaker_gone(clock::now());
@@ -137,13 +143,10 @@ impl Feed<'_> {
     fn hear(&mut self, heard: Heard) {
         self.heard_at = wall_time();
         let peer = heard.peer.clone();
-        let what = format!("{:?}", heard.event);
+        self.said.note(format_args!("{peer}: {}", heard.event));
         match self.rib.take(heard, clock::now()) {
             Taken::Nothing => {}
-            Taken::Changed => {
-                self.said.note(format_args!("{peer}: {what}"));
-                self.is_due = true;
-            }
+            Taken::Changed => self.is_due = true,
             Taken::Refused(why) => {
                 self.said.refusal(format_args!("a route of {peer}: {why}"));
                 // It may have replaced one that was not refused.
@@ -170,7 +173,6 @@ impl Feed<'_> {
 
     /// Compares everything with what is there.
     fn look_again(&mut self) {
-        self.flows_changed = true;
         self.sets.iter_mut().for_each(FedSet::forget);
         self.is_due = true;
         self.retry_at = None;
@@ -238,15 +240,82 @@ impl Feed<'_> {
             let Changed { added, deleted } = total;
             self.said.note(format_args!("blackholes: {added} added, {deleted} deleted"));
         }
-        let keys: Vec<&String> = wanted.flows.iter().map(|f| &f.key).collect();
-        let commands =
-            listed.flow_commands(&self.options.bgp, &wanted.flows, self.inherited.is_some());
-        if !commands.is_empty() {
-            dataplane::run(&format!("{}{commands}", self.owner.fence()))?;
-            self.said.note(format_args!("flow specifications: {} in force", keys.len()));
+        self.make_flows(&listed, wanted.flows)
+    }
+
+    /// Makes the rules of flow specifications those that are wanted, without those that the
+    /// dataplane refuses.
+    fn make_flows(&mut self, listed: &Listed, flows: Vec<FlowRules>) -> Result<(), Problem> {
+        let known: HashSet<&String> = flows.iter().map(|f| &f.key).collect();
+        self.unable.retain(|key| known.contains(key));
+        let able = |feed: &Self| -> Vec<FlowRules> {
+            flows.iter().filter(|f| !feed.unable.contains(&f.key)).cloned().collect()
+        };
+        match self.run_flows(listed, &able(self)) {
+            Ok(is_changed) => {
+                self.flows = flows.len() - self.unable.len();
+                if is_changed {
+                    self.said.note(format_args!("{} flow specifications in force", self.flows));
+                }
+                return Ok(());
+            }
+            Err(Failure::Refused(_)) => {}
+            Err(away) => return Err(away.into()),
         }
-        self.flows = keys.len();
+        // One at least is refused, unless the table is not as it was listed.
+        let listed = self.table()?;
+        let mut good: Vec<FlowRules> =
+            flows.iter().filter(|f| listed.has_flow(f)).cloned().collect();
+        let new = able(self).into_iter().filter(|f| !listed.has_flow(f)).collect();
+        self.find_unable(new, &mut good, &flows)?;
         Ok(())
+    }
+
+    /// Adds specifications to those in force; of several that are refused together, each half is
+    /// tried.
+    fn find_unable(
+        &mut self,
+        mut new: Vec<FlowRules>,
+        good: &mut Vec<FlowRules>,
+        order: &[FlowRules],
+    ) -> Result<(), Problem> {
+        if new.is_empty() {
+            return Ok(());
+        }
+        let listed = self.table()?;
+        let tried: HashSet<&String> = good.iter().chain(&new).map(|f| &f.key).collect();
+        let all: Vec<FlowRules> =
+            order.iter().filter(|f| tried.contains(&f.key)).cloned().collect();
+        match self.run_flows(&listed, &all) {
+            Ok(_) => {
+                self.flows = all.len();
+                *good = all;
+                Ok(())
+            }
+            Err(Failure::Refused(why)) if new.len() == 1 => {
+                let flow = new.remove(0);
+                self.said.refusal(format_args!("{}: {why}", flow.words));
+                self.unable.insert(flow.key);
+                Ok(())
+            }
+            Err(Failure::Refused(_)) => {
+                let rest = new.split_off(new.len() / 2);
+                self.find_unable(new, good, order)?;
+                self.find_unable(rest, good, order)
+            }
+            Err(away) => Err(away.into()),
+        }
+    }
+
+    /// Whether rules were changed.
+    fn run_flows(&self, listed: &Listed, flows: &[FlowRules]) -> Result<bool, Failure> {
+        let keeps_others = self.inherited.is_some();
+        let commands = listed.flow_commands(&self.options.bgp, flows, keeps_others);
+        if commands.is_empty() {
+            return Ok(false);
+        }
+        dataplane::run(&format!("{}{commands}", self.owner.fence()))?;
+        Ok(true)
     }
 
     /// The table as it is; it is made if it is not there, or not as it was made.

@@ -22,7 +22,7 @@ const INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Where a list is.
 enum Source {
-    Url { url: String, client: Client, etag: String },
+    Url { url: String, client: Box<Client>, etag: String },
     File(std::path::PathBuf),
 }
 
@@ -37,7 +37,7 @@ impl Source {
             ..FetchOptions::default()
         };
         let client = Client::new(&fetch).map_err(|e| e.to_string())?;
-        Ok(Source::Url { url: text.to_owned(), client, etag: String::new() })
+        Ok(Source::Url { url: text.to_owned(), client: Box::new(client), etag: String::new() })
     }
 
     /// Reads the list; `None` if it is the one that was read before.

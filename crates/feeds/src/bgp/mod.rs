@@ -14,6 +14,8 @@ pub mod gobgp;
 pub mod rib;
 pub mod table;
 
+use std::fmt;
+
 use crate::flow::FlowSpec;
 use crate::flow::action::Actions;
 use crate::span::{Family, Span};
@@ -86,6 +88,34 @@ pub enum Event {
     Announce(RouteFamily, String, Route),
     /// The peer withdraws a route.
     Withdraw(RouteFamily, String),
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Route::Unicast { prefix, communities } => {
+                write!(f, "{prefix}")?;
+                communities.iter().try_for_each(|c| write!(f, " {}:{}", c >> 16, c & 0xffff))
+            }
+            Route::Flow(spec, _) => write!(f, "flow {spec}"),
+            Route::Refused(why) => write!(f, "a route: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Open(None) => f.write_str("open"),
+            Event::Open(Some(restart)) => write!(f, "open, restarts within {} s", restart.time),
+            Event::Up => f.write_str("up"),
+            Event::Down => f.write_str("down"),
+            Event::Notification => f.write_str("notification"),
+            Event::EndOfRib(_) => f.write_str("end of its routes of a family"),
+            Event::Announce(_, _, route) => write!(f, "announces {route}"),
+            Event::Withdraw(_, name) => write!(f, "withdraws {name}"),
+        }
+    }
 }
 
 /// An event of a session, which the name of the peer tells from others.

@@ -300,6 +300,11 @@ impl Listed {
         text
     }
 
+    /// Whether rules of a flow specification are there.
+    pub fn has_flow(&self, flow: &FlowRules) -> bool {
+        flow.rules.iter().any(|(name, _)| self.flow_rules.iter().any(|(_, there)| there == name))
+    }
+
     /// How many rules of flow specifications there are.
     pub fn flow_rules(&self) -> usize {
         self.flow_rules.len()

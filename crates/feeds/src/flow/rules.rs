@@ -26,6 +26,8 @@ const COMMENT: usize = 120;
 pub struct FlowRules {
     /// Tells it from others: a hash of all that it says.
     pub key: String,
+    /// The specification in words.
+    pub words: String,
     /// The name and the definition of a limit that the rules use.
     pub limit: Option<(String, String)>,
     /// The rules in their order, each with its name, which its comment begins with.
@@ -73,7 +75,7 @@ impl FlowRules {
                 rules.push((name, format!("{met} {effect} comment \"{comment}\"")));
             }
         }
-        Ok(FlowRules { key, limit, rules })
+        Ok(FlowRules { key, words, limit, rules })
     }
 }
 
