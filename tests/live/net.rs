@@ -87,6 +87,11 @@ impl Reading {
         self.read()
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for its end.
     pub fn wait(mut self) -> String {
         self.read()

@@ -97,6 +97,11 @@ impl<T: State> Cache<T> {
         Cache { all: HashMap::new(), limit, refused: 0 }
     }
 
+    /// Another limit counts for what comes.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// How many entries there are.
     pub fn len(&self) -> usize {
         self.all.len()

@@ -151,6 +151,11 @@ impl Tables {
         self.change_watchers(|all| all.peer = Some(peer));
     }
 
+    /// There is no other firewall any more.
+    pub(crate) fn tell_no_peer(&self) {
+        self.change_watchers(|all| all.peer = None);
+    }
+
     /// Tells programs that listen, but not the peer, of connections that were taken over from it.
     pub(crate) fn tell_programs(&self, events: &[ConnectionEvent]) {
         let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -398,7 +398,7 @@ impl Daemon {
         services: &mut Services,
     ) -> Vec<String> {
         /// Settings that change at once, or are told of apart.
-        const CHANGEABLE: [&str; 15] = [
+        const CHANGEABLE: [&str; 16] = [
             "allow-kernel-rules",
             "allow-read",
             "claims",
@@ -408,6 +408,7 @@ impl Daemon {
             "ports",
             "driver",
             "rules",
+            "sync",
             "sysctl",
             "rule-log",
             "rule-log-size",

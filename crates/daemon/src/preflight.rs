@@ -20,7 +20,10 @@ use crate::proofs::Becoming;
 use crate::rights;
 
 /// A device of a link to the peer is no port: its sockets are open before a TAP takes its place.
-fn is_no_port(config: &Config, sync: &penstock_ctsync::config::Config) -> Result<(), String> {
+pub(crate) fn is_no_port(
+    config: &Config,
+    sync: &penstock_ctsync::config::Config,
+) -> Result<(), String> {
     let is_port = |device: &String| {
         config.ports.named.iter().any(|port| port.device == *device || port.name == *device)
             || config.ports.patterns.iter().any(|pattern| pattern.matches(device))

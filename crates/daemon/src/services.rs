@@ -8,11 +8,15 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use penstock_ctsync::config::Config as SyncConfig;
+
 use crate::config::{Config, QueueConfig};
 use crate::control::{Listeners, listen_for_readers, remove_readers_socket};
-use crate::failover::Opened;
+use crate::failover::{Kept, Opened};
 use crate::guardian::GuardianHandle;
 use crate::guardian::heartbeat::Heartbeat;
+use crate::log;
+use crate::preflight::is_no_port;
 use crate::requests::workers::Workers;
 use crate::server::metrics::{self, ServingMetrics};
 use crate::server::{Server, Serving};
@@ -24,6 +28,8 @@ pub(crate) struct Services {
     guardian: GuardianHandle,
     serving: Serving,
     metrics: Option<ServingMetrics>,
+    /// What peers are spoken with by.
+    sync: Option<SyncConfig>,
     hang_time: Duration,
     heartbeat: Option<Heartbeat>,
 }
@@ -44,8 +50,9 @@ impl Services {
         let workers = server.workers.clone();
         let heartbeat = beat(&workers, &guardian, config.hang_time).map_err(failed)?;
         // Before anybody can ask for it.
-        if let Some(links) = links {
-            server.begin_failover(links).map_err(failed)?;
+        if let Some((sync, links)) = config.sync.as_ref().zip(links) {
+            let failover = server.begin_failover(sync, links, Kept::default());
+            *server.failover_mut() = Some(failover.map_err(failed)?);
         }
         let serving = Serving::begin(&server, listeners).map_err(failed)?;
         let metrics = config.metrics.zip(metrics);
@@ -57,6 +64,7 @@ impl Services {
             guardian,
             serving,
             metrics,
+            sync: config.sync.clone(),
             hang_time: config.hang_time,
             heartbeat,
         };
@@ -71,6 +79,7 @@ impl Services {
             self.set_readers(config.readers),
             self.set_metrics(config.metrics),
             self.set_queues(&config.queues),
+            self.set_sync(config),
             self.set_hang_time(config.hang_time),
         ];
         changes.into_iter().filter_map(Result::err).collect()
@@ -88,7 +97,8 @@ impl Services {
 
     /// The exchange with the other firewall of a pair ends: it asks workers, which are about to end.
     pub(crate) fn end_failover(&self) {
-        self.server.end_failover();
+        let failover = self.server.failover_mut().take();
+        drop(self.server.end_failover(failover));
     }
 
     /// The control socket accepts nobody any more.
@@ -132,6 +142,40 @@ impl Services {
             ));
         }
         self.server.queues.set(queues).map_err(failed)
+    }
+
+    /// Peers are spoken with as the file says now. Connections that they have told stay known. Where
+    /// that cannot be, everything stays as it is.
+    fn set_sync(&mut self, config: &Config) -> Result<(), String> {
+        if config.sync == self.sync {
+            return Ok(());
+        }
+        let fails = |e: String| format!("{e}; sync stays as it is");
+        if let Some(sync) = &config.sync {
+            is_no_port(config, sync).map_err(fails)?;
+        }
+        // Who asks waits until there is another one.
+        let mut place = self.server.failover_mut();
+        // Addresses are free only then.
+        let kept = self.server.end_failover(place.take());
+        let Some(sync) = &config.sync else {
+            self.sync = None;
+            return Ok(());
+        };
+        match (Opened::open(sync), &self.sync) {
+            (Ok(links), _) => {
+                *place = Some(self.server.begin_failover(sync, links, kept).map_err(failed)?);
+                self.sync = Some(sync.clone());
+                sync.warnings.iter().for_each(|warning| log(format_args!("sync: {warning}")));
+                Ok(())
+            }
+            (Err(e), None) => Err(fails(e)),
+            (Err(e), Some(before)) => {
+                let links = Opened::open(before).map_err(|again| format!("{e}; {again}"))?;
+                *place = Some(self.server.begin_failover(before, links, kept).map_err(failed)?);
+                Err(fails(e))
+            }
+        }
     }
 
     fn set_hang_time(&mut self, hang_time: Duration) -> Result<(), String> {

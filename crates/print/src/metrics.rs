@@ -3,6 +3,8 @@
 //! What the dataplane counts, as OpenMetrics text (<https://github.com/prometheus/OpenMetrics>,
 //! version 1.0.0).
 
+mod peers;
+
 use std::fmt::{Display, Write};
 use std::io;
 
@@ -86,6 +88,7 @@ pub fn write(state: &State<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     ports(state, &mut metrics);
     path(state, &mut metrics);
     tables(state, &mut metrics);
+    peers::write(state.peer, &mut metrics);
     metrics.out.push_str("# EOF\n");
     metrics.flush();
     metrics.written

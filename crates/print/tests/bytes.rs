@@ -19,7 +19,8 @@ use penstock_print::show::connections::{self, Connection, ProcLine};
 use penstock_print::show::flows::{
     self, By, Ends, Flow, Hop, Leaves, Stack, State as FlowState, Totals, Way,
 };
-use penstock_print::show::peer::{PeerLink, PeerMalformed, PeerStatus};
+use penstock_print::show::peer::{PeerLink, PeerMalformed, PeerStatus, SyncStatus};
+use penstock_print::show::secure_peer::{SecurePeerStatus, SecurePeersStatus};
 use penstock_print::show::stages::{Stage, Stages};
 use penstock_print::show::state::State;
 use penstock_print::show::status::{
@@ -151,7 +152,7 @@ fn tuple(protocol: u8, source: &str, destination: &str) -> Tuple {
 }
 
 /// The other firewall of a pair, with everything that is said of it.
-fn peer() -> PeerStatus {
+fn peer() -> SyncStatus {
     let link = |device: &str, up, active| PeerLink {
         device: device.into(),
         up,
@@ -160,7 +161,7 @@ fn peer() -> PeerStatus {
         failed: 1,
         received: 9,
     };
-    PeerStatus {
+    SyncStatus::Conntrackd(Box::new(PeerStatus {
         mode: "FTFW",
         links: vec![link("eth2", false, false), link("eth3", true, true)],
         in_sync_ago: Some(0.25),
@@ -184,7 +185,65 @@ fn peer() -> PeerStatus {
         announced: 22,
         bulk: true,
         purge_in: Some(59.5),
-    }
+    }))
+}
+
+fn secure_peers() -> SyncStatus {
+    let up = SecurePeerStatus {
+        address: "198.19.0.2:3780".into(),
+        up: true,
+        in_sync_ago: Some(0.25),
+        told_ago: Some(1.0),
+        heard_ago: Some(0.5),
+        sessions: 2,
+        refused_handshakes: 0,
+        sent: 100,
+        received: 90,
+        malformed: 0,
+        wrong_digests: 0,
+        waiting: 0,
+        overruns: 0,
+        telling_all: false,
+        cached: 10,
+        expected: 1,
+        elements: 3,
+        cache_full: 0,
+    };
+    let down = SecurePeerStatus {
+        address: "[2001:db8::2]:3780".into(),
+        up: false,
+        in_sync_ago: None,
+        told_ago: None,
+        refused_handshakes: 1,
+        malformed: 2,
+        wrong_digests: 3,
+        waiting: 4,
+        overruns: 5,
+        telling_all: true,
+        cache_full: 6,
+        ..up.clone()
+    };
+    SyncStatus::Secure(Box::new(SecurePeersStatus {
+        public_key: "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552".into(),
+        peers: vec![up, down],
+        refused_strangers: 7,
+        missed_events: 8,
+        not_told: 9,
+        elements_not_told: 10,
+        committed: 11,
+        commit_failed: 12,
+        elements_entered: 13,
+        elements_failed: 14,
+        announced: 15,
+        purge_in: Some(59.5),
+    }))
+}
+
+#[test]
+fn peers_of_penstock_are_printed_in_two_forms() {
+    let peers = secure_peers();
+    check("peers.txt", &peers.to_string());
+    check("peers.json", &penstock_print::json::line(&peers));
 }
 
 #[test]

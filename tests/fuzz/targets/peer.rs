@@ -4,6 +4,9 @@
 
 use penstock_conntrack::{SeqAdjust, Tuple};
 use penstock_ctsync::config::{Config, Mode as ModeConfig};
+use penstock_ctsync::secure::{
+    Digest, ElementKey, ElementState, Record, Records, put_records_of, write_record,
+};
 use penstock_ctsync::{
     Change, ConnectionState, ExpectationState, ExternalCache, Kind, Mode, Received, Tcp, split,
     write_connection, write_expectation,
@@ -14,7 +17,7 @@ use crate::mutate;
 
 pub const TARGET: Target = Target {
     name: "peer",
-    bytes: "a mode, then a datagram of conntrackd's protocol; or a file as of conntrackd.conf(5)",
+    bytes: "a mode, then a datagram of conntrackd's protocol; records between Penstocks; or a file as of conntrackd.conf(5)",
     holds: "what is read of a connection or an expectation is the same once it is written and read again",
     longest: 2048,
     seeds,
@@ -62,6 +65,25 @@ fn seeds() -> Vec<Vec<u8>> {
         ..ExpectationState::default()
     };
     let mut seeds = vec![FILE.as_bytes().to_vec()];
+    let key = ElementKey { family: 2, table: "t".into(), set: "s".into(), key: [1; 4].into() };
+    let element = ElementState { data: [2; 4].into(), timeout: 9, left: 5 };
+    let mut records = Vec::new();
+    for record in [
+        Record::Generation(1),
+        Record::Connection(Change::New, Box::new(full.clone())),
+        Record::Expectation(Change::New, Box::new(expected.clone())),
+        Record::Element(key.clone(), element),
+        Record::NoElement(key),
+        Record::Begin { mark: 1 },
+        Record::End { mark: 1, digest: Digest::default() },
+        Record::Ask,
+        Record::Alive { sequence: 1, complete: true },
+        Record::Heard { sequence: 1 },
+    ] {
+        put_records_of(&record, &mut Digest::default(), &mut records);
+        write_record(&record, &mut records);
+    }
+    seeds.push(records);
     for (number, mode) in (0..).zip(MODES) {
         let mut peer = Mode::new(&mode, 5, 0);
         peer.enqueue(write_connection(Change::New, &full));
@@ -82,6 +104,7 @@ fn run(data: &[u8]) {
     if let Err(sentence) = Config::read(&String::from_utf8_lossy(data)) {
         assert!(!sentence.is_empty());
     }
+    records(data);
     let Some((number, datagram)) = data.split_first() else { return };
     let mut peer = Mode::new(&MODES[usize::from(*number) % MODES.len()], 0, 0);
     let mut cache = ExternalCache::new(4);
@@ -114,6 +137,25 @@ fn run(data: &[u8]) {
         }
     }
     assert!(cache.len() <= 4 && cache.iter().count() == cache.len());
+}
+
+/// What another Penstock says in a frame.
+fn records(data: &[u8]) {
+    let (mut digest, mut again) = (Digest::default(), Digest::default());
+    let mut all = Records::of(data);
+    while let Some(record) = all.next(&mut digest) {
+        let Ok(Some(record)) = record else { continue };
+        if let Record::Connection(_, state) = &record
+            && !state.is_nameable()
+        {
+            continue;
+        }
+        let mut bytes = Vec::new();
+        write_record(&record, &mut bytes);
+        let mut read = Records::of(&bytes);
+        assert_eq!(read.next(&mut again), Some(Ok(Some(record))));
+        assert_eq!(read.next(&mut again), None);
+    }
 }
 
 /// Reads the body of the one message that was written.

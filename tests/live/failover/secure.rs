@@ -84,13 +84,14 @@ fn number(net: &Net, namespace: &str, name: &str) -> usize {
     field(net, namespace, name).parse().unwrap()
 }
 
+/// The file of one of two sides that know each other.
+pub fn own_config(net: &Net, own: u8) -> String {
+    key(net, own);
+    config(net, own, &key(net, 3 - own))
+}
+
 fn pair(workers: u32) -> Option<Pair> {
-    let keys = |net: &Net| [1, 2].map(|own| key(net, own));
-    let config = |net: &Net, own: u8| {
-        let keys = keys(net);
-        config(net, own, &keys[usize::from(2 - own)])
-    };
-    let pair = Pair::with(Peer::Penstock, config, workers)?;
+    let pair = Pair::with(Peer::Penstock, own_config, workers)?;
     load(&pair, RULES);
     pair.net.until("both are connected", |net| {
         [&net.r, &pair.p].iter().all(|namespace| field(net, namespace, "up") == "true")
@@ -305,4 +306,49 @@ fn keys_that_others_may_read_and_wrong_files_are_refused() {
     let said = up(&config(&net, 1, &peer));
     assert!(said.contains("1.key: a key is 64 hexadecimal digits"), "{said}");
     assert!(net.run(&net.a, "ping -c 1 -W 2 198.18.1.2").0);
+}
+
+#[test]
+fn another_file_counts_after_a_signal_and_what_was_told_stays() {
+    let Some(mut pair) = pair(1) else { return };
+    pair.traffic();
+    let expected = pair.connections(true);
+    pair.net.until("all is told", |net| number(net, &pair.p, "cached") >= expected.len());
+    pair.net.ok(&pair.p, "$PENSTOCK down");
+    // With a configuration, which is read again.
+    let (toml, sync) = (pair.path("penstock.toml"), pair.path("p.conf"));
+    fs::write(&toml, format!("ports = [\"p0\", \"p1\"]\nsync = \"{}\"\n", sync.display())).unwrap();
+    let line = format!("$PENSTOCK up --config {} --seccomp kill 2>&1", toml.display());
+    let log = pair.path("again.log");
+    let running = pair.net.spawn_in_file(&pair.p, &line, &log);
+    pair.net.until_within(30, "it runs", |net| net.run(&pair.p, "$PENSTOCK show").0);
+    pair.net.until_within(20, "all is told again", |net| {
+        number(net, &pair.p, "cached") >= expected.len()
+    });
+    let signal = || pair.net.ok(&pair.p, &format!("kill -HUP {}", running.id()));
+    let said = |what: &str| {
+        pair.net.until("it is said", |_| fs::read_to_string(&log).unwrap().contains(what));
+    };
+    let right = fs::read_to_string(&sync).unwrap();
+    // A file that is wrong changes nothing, and neither does one that cannot be.
+    fs::write(&sync, right.replace("PublicKey", "Key")).unwrap();
+    signal();
+    said("Peer has no clause `Key`");
+    fs::write(&sync, right.replace("Address 198.19.0.2", "Address 198.19.0.99")).unwrap();
+    signal();
+    said("198.19.0.99:3780: Cannot assign requested address (os error 99); sync stays as it is");
+    assert!(number(&pair.net, &pair.p, "cached") >= expected.len());
+    // Another time until connections end.
+    fs::write(&sync, format!("Sync {{ PurgeTimeout 17 }}\n{right}")).unwrap();
+    signal();
+    pair.net.until("it counts", |net| {
+        net.ok(&pair.p, "$PENSTOCK failover fault").contains("end in 17 s")
+    });
+    assert!(number(&pair.net, &pair.p, "cached") >= expected.len());
+    pair.net.until_within(20, "it is connected again", |net| field(net, &pair.p, "up") == "true");
+    let metrics = pair.net.ok(&pair.p, "$PENSTOCK show --metrics");
+    assert!(metrics.contains("penstock_peer_up{peer=\"198.19.0.1:3780\"} 1\n"), "{metrics}");
+    let said = pair.net.ok(&pair.p, "$PENSTOCK failover primary");
+    assert!(said.contains(&format!("{} connections", expected.len())), "{said}");
+    running.end();
 }

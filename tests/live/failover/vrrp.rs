@@ -3,10 +3,11 @@
 //! Two firewalls beside each other on a LAN and on an outside network, whose addresses keepalived
 //! moves. What has the addresses is killed while connections pass it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::pair::{Link, Peer, config};
+use super::secure;
 use crate::net::{Net, Reading, setting, sh};
 
 /// Sends numbers over one connection and waits for each, until a file is there. Says how many came
@@ -106,7 +107,6 @@ struct Firewall {
     namespace: String,
     /// First letter of its devices.
     prefix: char,
-    number: u8,
     runs: Peer,
     running: Option<Reading>,
     keepalived: Option<Reading>,
@@ -120,7 +120,7 @@ struct Networks {
 
 impl Networks {
     /// A and B have one wire each to both firewalls. `None` where something is missing.
-    fn new(runs: [Peer; 2], mode: &str) -> Option<Self> {
+    fn new(runs: [Peer; 2], config: impl Fn(&Net, u8, &Path) -> String) -> Option<Self> {
         let mut net = Net::new()?;
         let needed = ["keepalived", "conntrackd", "conntrack", "python3", "nft", "iperf3"];
         if !needed.iter().all(|program| net.has(program)) {
@@ -156,7 +156,6 @@ impl Networks {
         let firewall = |number: u8, namespace: &str, prefix| Firewall {
             namespace: namespace.to_owned(),
             prefix,
-            number,
             runs: runs[usize::from(number) - 1],
             running: None,
             keepalived: None,
@@ -164,7 +163,9 @@ impl Networks {
         let firewalls = [firewall(1, &net.r, 'r'), firewall(2, &p, 'p')];
         let mut networks = Networks { net, firewalls };
         for number in [0, 1] {
-            networks.begin(number, mode);
+            let directory = networks.path(number, "");
+            let text = config(&networks.net, number as u8 + 1, &directory);
+            networks.begin(number, &text);
         }
         Some(networks)
     }
@@ -176,11 +177,10 @@ impl Networks {
     }
 
     /// A firewall begins, without addresses.
-    fn begin(&mut self, number: usize, mode: &str) {
+    fn begin(&mut self, number: usize, text: &str) {
         let (sync, rules_file, log) =
             (self.path(number, "sync"), self.path(number, "rules"), self.path(number, "log"));
-        let Firewall { namespace, prefix, number: own, runs, .. } = &self.firewalls[number];
-        let text = config(mode, Link::Unicast4, *own, sync.parent().unwrap());
+        let Firewall { namespace, prefix, runs, .. } = &self.firewalls[number];
         std::fs::write(&sync, text).unwrap();
         std::fs::write(&rules_file, rules(*prefix)).unwrap();
         let (sync, rules_file) = (sync.display(), rules_file.display());
@@ -318,9 +318,14 @@ impl Drop for Networks {
 /// Streams of iperf3 in the tests.
 const STREAMS: usize = 50;
 
+/// The file of a side for conntrackd's protocol.
+fn conntrackd(_: &Net, own: u8, directory: &Path) -> String {
+    config("FTFW { }", Link::Unicast4, own, directory)
+}
+
 /// Fifty streams and one that waits for each answer go on when the first firewall fails.
-fn streams_survive(runs: [Peer; 2]) {
-    let Some(mut networks) = Networks::new(runs, "FTFW { }") else { return };
+fn streams_survive(runs: [Peer; 2], config: impl Fn(&Net, u8, &Path) -> String) {
+    let Some(mut networks) = Networks::new(runs, config) else { return };
     networks.elect(0, 150);
     networks.net.until("the first one is primary", |_| networks.has_addresses(0));
     networks.elect(1, 100);
@@ -369,17 +374,22 @@ fn streams_survive(runs: [Peer; 2]) {
 
 #[test]
 fn streams_survive_the_loss_of_a_dataplane_beside_another_one() {
-    streams_survive([Peer::Penstock, Peer::Penstock]);
+    streams_survive([Peer::Penstock, Peer::Penstock], conntrackd);
+}
+
+#[test]
+fn streams_survive_the_loss_of_a_dataplane_by_the_protocol_of_penstock() {
+    streams_survive([Peer::Penstock, Peer::Penstock], |net, own, _| secure::own_config(net, own));
 }
 
 #[test]
 fn streams_survive_the_loss_of_a_dataplane_beside_a_kernel() {
-    streams_survive([Peer::Penstock, Peer::Conntrackd]);
+    streams_survive([Peer::Penstock, Peer::Conntrackd], conntrackd);
 }
 
 #[test]
 fn streams_survive_the_loss_of_a_kernel_beside_a_dataplane() {
-    streams_survive([Peer::Conntrackd, Peer::Penstock]);
+    streams_survive([Peer::Conntrackd, Peer::Penstock], conntrackd);
 }
 
 /// Which link address A has for an address, without asking anew.
@@ -390,7 +400,7 @@ fn known_to_a(net: &Net, address: &str) -> String {
 
 #[test]
 fn hosts_learn_where_the_addresses_are() {
-    let Some(networks) = Networks::new([Peer::Penstock; 2], "FTFW { }") else { return };
+    let Some(networks) = Networks::new([Peer::Penstock; 2], conntrackd) else { return };
     let net = &networks.net;
     let addresses = ["198.18.0.1", "2001:db8::1"];
     let mac = |number: usize| {

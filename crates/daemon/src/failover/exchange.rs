@@ -22,7 +22,7 @@ use super::convert::{expectation_state, state_of};
 use super::links::{LONGEST, Links};
 use super::take_over::{Direct, TakenOver, expect_all, follow, follow_expectation, take_over};
 use super::timers::{Overrun, Purge};
-use super::{Request, Status, Transition};
+use super::{Kept, Request, Status, Transition};
 use crate::connections::{Answer, Ask, Tables};
 use crate::log;
 use crate::peer_watcher::{TellingEnd, Told, is_expectation_nameable, is_nameable, passes};
@@ -116,8 +116,30 @@ impl Exchange {
         }
     }
 
-    /// Works until it is told to stop.
-    pub(super) fn run(mut self) {
+    /// Goes on where another exchange has ended.
+    pub(super) fn resume(&mut self, kept: Kept, now: u64) {
+        if let Some(told) = kept.told {
+            (self.cache, self.expected) = *told;
+            self.cache.set_limit(self.config.limit);
+            self.expected.set_limit(self.config.limit);
+        }
+        self.purge = kept.purge;
+        if kept.went_on {
+            self.tell_all(now);
+        }
+    }
+
+    fn kept(self) -> Kept {
+        Kept {
+            told: Some(Box::new((self.cache, self.expected))),
+            purge: self.purge,
+            went_on: true,
+            ..Kept::default()
+        }
+    }
+
+    /// Works until it is told to stop. Returns what is kept for another one.
+    pub(super) fn run(mut self) -> Kept {
         loop {
             let now = crate::now();
             while let Some(request) = self.asked.take() {
@@ -129,7 +151,7 @@ impl Exchange {
                     Request::Status(to) => {
                         drop(to.send(Status::Conntrackd(Box::new(self.status()))));
                     }
-                    Request::Stop => return,
+                    Request::Stop => return self.kept(),
                 }
             }
             let mut busy = self.take_events();

@@ -32,6 +32,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use penstock_ctsync::config::{Config, Secure};
+use penstock_ctsync::{ExpectationCache, ExternalCache};
 use penstock_print::show::peer::SyncStatus as Status;
 
 use crate::connections::Tables;
@@ -39,7 +40,8 @@ use crate::devices::taken_ports::TakenPorts;
 use crate::failover::announce::Announcer;
 use crate::failover::exchange::Exchange;
 use crate::failover::links::Links;
-use crate::failover::secure::{SecureExchange, SecureLink};
+use crate::failover::secure::{Peer, SecureExchange, SecureLink};
+use crate::failover::timers::Purge;
 use crate::peer_watcher::{PeerWatcher, Waker};
 use crate::requests::inbox::Inbox;
 use crate::rules::Rules;
@@ -78,6 +80,20 @@ pub(crate) enum Request {
     Stop,
 }
 
+/// What an exchange that ends leaves to another one.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// What a peer has told by conntrackd's protocol.
+    told: Option<Box<(ExternalCache, ExpectationCache)>>,
+    /// Peers of the protocol of Penstock, and what they have told.
+    peers: Vec<Peer>,
+    purge: Purge,
+    /// Of the tables, as peers of Penstock know it.
+    generation: Option<u64>,
+    /// There was one: peers do not know what happens in between.
+    went_on: bool,
+}
+
 /// What is open to speak with peers.
 pub(crate) enum Opened {
     /// Links of conntrackd's protocol.
@@ -102,7 +118,7 @@ impl Opened {
 /// The exchange with the peer, for those who ask.
 pub(crate) struct Failover {
     asked: Arc<Inbox<Request>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<JoinHandle<Kept>>>,
 }
 
 impl Failover {
@@ -113,6 +129,7 @@ impl Failover {
     pub(crate) fn begin(
         config: &Config,
         links: Opened,
+        kept: Kept,
         tables: Arc<Tables>,
         rules: Arc<Rules>,
         ports: Arc<TakenPorts>,
@@ -124,21 +141,24 @@ impl Failover {
         let announcer = Announcer::new(config.announce, ports)?;
         let (to_watch, asks, config) = (tables.clone(), asked.clone(), config.clone());
         let thread = Builder::new().name("peer".into());
+        let begins = crate::now();
         let thread = match links {
             Opened::Conntrackd(links) => {
-                let exchange =
-                    Exchange::new(config, links, tables, told, asks, announcer, crate::now());
+                let mut exchange =
+                    Exchange::new(config, links, tables, told, asks, announcer, begins);
+                exchange.resume(kept, begins);
                 thread.spawn(move || {
                     seccomp::enter(Thread::Peer);
-                    exchange.run();
+                    exchange.run()
                 })?
             }
             Opened::Secure(link, secure) => {
-                let exchange =
+                let mut exchange =
                     SecureExchange::new(config, secure, link, tables, rules, told, asks, announcer);
+                exchange.resume(kept);
                 thread.spawn(move || {
                     seccomp::enter(Thread::SecurePeer);
-                    exchange.run();
+                    exchange.run()
                 })?
             }
         };
@@ -165,11 +185,11 @@ impl Failover {
         answer.recv_timeout(PATIENCE).ok()
     }
 
-    /// Ends.
-    pub(crate) fn end(&self) {
+    /// Ends. Returns what is kept for another exchange with the same peers.
+    pub(crate) fn end(&self) -> Kept {
         self.asked.send(Request::Stop);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         // One that has panicked has said so.
-        thread.into_iter().for_each(|thread| drop(thread.join()));
+        thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 }

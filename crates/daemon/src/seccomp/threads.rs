@@ -255,8 +255,9 @@ const FRAMES: &[Rule] = &[
     Call(libc::SYS_fcntl),
 ];
 
-/// Flags of a device, by its name.
-const LINK_STATE: &[Rule] = &[OneOf(libc::SYS_ioctl, 1, &[libc::SIOCGIFFLAGS as u32])];
+/// Flags of a device, and its MTU, by its name.
+const LINK_STATE: &[Rule] =
+    &[OneOf(libc::SYS_ioctl, 1, &[libc::SIOCGIFFLAGS as u32, libc::SIOCGIFMTU as u32])];
 
 /// Settings of TAPs that are open (`include/uapi/linux/if_tun.h`).
 const TAPS: &[Rule] = &[OneOf(

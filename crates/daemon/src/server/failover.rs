@@ -19,7 +19,7 @@ const NO_PEER: &str = "there is no peer: the dataplane was started without --syn
 impl Server {
     /// How the exchange with the peer is, if there is one.
     pub(super) fn peer_status(&self) -> Option<SyncStatus> {
-        self.failover.get()?.status()
+        self.failover().as_ref()?.status()
     }
 
     /// Does what the words of a client ask for: a transition; or `status`, and `json` for JSON.
@@ -31,7 +31,8 @@ impl Server {
         rights: Rights,
     ) -> io::Result<u8> {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let Some(failover) = self.failover.get() else {
+        let failover = self.failover();
+        let Some(failover) = failover.as_ref() else {
             client.say(&Message::Err(format!("Error: {NO_PEER}\n")))?;
             return Ok(1);
         };

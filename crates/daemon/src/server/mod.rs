@@ -26,7 +26,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ use crate::control::{
 };
 use crate::devices::taken_ports::TakenPorts;
 use crate::evaluator::Evaluator;
-use crate::failover::{Failover, Opened};
+use crate::failover::{Failover, Kept, Opened};
 use crate::offload::Offload;
 use crate::packet_listeners::PacketListeners;
 use crate::queue_programs::QueuePrograms;
@@ -92,7 +92,7 @@ pub(crate) struct Server {
     pace: Arc<Pace>,
     tables: Arc<Tables>,
     /// The exchange with the other firewall of a pair.
-    failover: OnceLock<Failover>,
+    failover: RwLock<Option<Failover>>,
     pub(crate) listeners: PacketListeners,
     /// Programs of the configuration that get packets.
     pub(crate) queues: Arc<QueuePrograms>,
@@ -203,7 +203,7 @@ impl Server {
             admission,
             pace,
             tables,
-            failover: OnceLock::new(),
+            failover: RwLock::default(),
             listeners,
             queues,
             counting,
@@ -212,27 +212,44 @@ impl Server {
         })
     }
 
-    /// Begins to speak with the other firewall of a pair, on links that are open.
+    /// The exchange with the other firewalls, if there is one. It does not change while somebody
+    /// asks.
+    fn failover(&self) -> RwLockReadGuard<'_, Option<Failover>> {
+        self.failover.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The exchange with the other firewalls, to change it.
+    pub(crate) fn failover_mut(&self) -> RwLockWriteGuard<'_, Option<Failover>> {
+        self.failover.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Speaks with the other firewalls, on links that are open, with what was kept of another
+    /// exchange with them.
     ///
     /// # Errors
     /// There is no thread, or no descriptor.
-    pub(crate) fn begin_failover(&self, links: Opened) -> io::Result<()> {
-        let Some(config) = &self.config.sync else { return Ok(()) };
-        let failover = Failover::begin(
+    pub(crate) fn begin_failover(
+        &self,
+        config: &penstock_ctsync::config::Config,
+        links: Opened,
+        kept: Kept,
+    ) -> io::Result<Failover> {
+        Failover::begin(
             config,
             links,
+            kept,
             self.tables.clone(),
             self.rules.clone(),
             self.ports.taken.clone(),
-        )?;
-        // It is begun once.
-        let _ = self.failover.set(failover);
-        Ok(())
+        )
     }
 
-    /// Ends the exchange with the other firewall of a pair.
-    pub(crate) fn end_failover(&self) {
-        self.failover.get().into_iter().for_each(Failover::end);
+    /// Ends the exchange with the other firewalls, if there is one. Returns what is kept for another
+    /// one.
+    pub(crate) fn end_failover(&self, failover: Option<Failover>) -> Kept {
+        let kept = failover.map(|failover| failover.end());
+        self.tables.tell_no_peer();
+        kept.unwrap_or_default()
     }
 
     /// Serves connections, each on its own thread, until the listener is shut down. Its clients

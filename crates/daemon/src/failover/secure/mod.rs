@@ -38,14 +38,15 @@ use super::announce::Announcer;
 use super::convert::{expectation_state, state_of};
 use super::take_over::{TakenOver, expect_all, take_over};
 use super::timers::{Overrun, Purge};
-use super::{Request, Status, Transition};
+use super::{Kept, Request, Status, Transition};
 use crate::connections::{Answer, Ask, Tables};
 use crate::log;
 use crate::peer_watcher::{TellingEnd, Told, is_expectation_nameable, is_nameable, passes};
 use crate::requests::inbox::Inbox;
 use crate::rules::Rules;
 use elements::{Elements, restore};
-use peer::{Heard, Peer};
+use peer::Heard;
+pub(super) use peer::Peer;
 use strangers::{Known, Strangers};
 
 /// How often what is due is looked for, in nanoseconds.
@@ -156,8 +157,20 @@ impl SecureExchange {
         }
     }
 
-    /// Works until it is told to stop.
-    pub(super) fn run(mut self) {
+    /// Goes on where another exchange has ended.
+    pub(super) fn resume(&mut self, kept: Kept) {
+        for before in kept.peers {
+            let peer = self.peers.iter_mut().find(|peer| peer.config.key == before.config.key);
+            if let Some(peer) = peer {
+                peer.resume(before);
+            }
+        }
+        self.purge = kept.purge;
+        self.generation = kept.generation.unwrap_or(self.generation);
+    }
+
+    /// Works until it is told to stop. Returns what is kept for another one.
+    pub(super) fn run(mut self) -> Kept {
         loop {
             let now = crate::now();
             while let Some(request) = self.asked.take() {
@@ -169,7 +182,12 @@ impl SecureExchange {
                     Request::Status(to) => {
                         drop(to.send(Status::Secure(Box::new(self.status()))));
                     }
-                    Request::Stop => return,
+                    Request::Stop => {
+                        self.peers.iter_mut().for_each(Peer::leave);
+                        let SecureExchange { peers, purge, generation, .. } = self;
+                        let generation = Some(generation);
+                        return Kept { peers, purge, generation, went_on: true, told: None };
+                    }
                 }
             }
             let mut busy = self.take_events();

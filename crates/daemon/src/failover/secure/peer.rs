@@ -61,7 +61,7 @@ struct HearingAll {
     began: u64,
 }
 
-pub(super) struct Peer {
+pub(in crate::failover) struct Peer {
     pub(super) config: SecurePeer,
     /// This side connects.
     connects: bool,
@@ -132,6 +132,21 @@ impl Peer {
             sessions: 0,
             elements_refused: 0,
         }
+    }
+
+    /// Goes on with what the peer has told to another exchange.
+    pub(super) fn resume(&mut self, before: Peer) {
+        let Peer { mut cache, mut expected, elements, generation, has_old, .. } = before;
+        cache.set_limit(self.limit);
+        expected.set_limit(self.limit);
+        (self.cache, self.expected, self.elements) = (cache, expected, elements);
+        (self.generation, self.has_old) = (generation, has_old);
+    }
+
+    /// Closes the connection.
+    pub(super) fn leave(&mut self) {
+        self.link = None;
+        self.outbox.clear();
     }
 
     /// Whether there is a session.
