@@ -351,6 +351,9 @@ fn streams_survive(runs: [Peer; 2], config: impl Fn(&Net, u8, &Path) -> String) 
         (count.parse().unwrap(), longest.parse().unwrap())
     };
     networks.net.until("answers come", |_| counted().0 > 50);
+    networks.net.until("only the first one is primary", |_| {
+        networks.has_addresses(0) && !networks.has_addresses(1)
+    });
     let resets = networks.resets();
     networks.fail(0);
     networks.net.until("the second one is primary", |_| networks.has_addresses(1));

@@ -169,7 +169,6 @@ impl<'a> Records<'a> {
 
     /// The next record; `None` at the end, an error at one that is wrong, and `Ok(None)` for a type
     /// that is not known. Records of all that there is are added to the digest.
-    #[expect(clippy::should_implement_trait, reason = "it takes the digest")]
     pub fn next(&mut self, digest: &mut Digest) -> Option<Result<Option<Record>, Malformed>> {
         if self.rest.is_empty() {
             return None;
