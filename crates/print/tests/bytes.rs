@@ -19,13 +19,14 @@ use penstock_print::show::connections::{self, Connection, ProcLine};
 use penstock_print::show::flows::{
     self, By, Ends, Flow, Hop, Leaves, Stack, State as FlowState, Totals, Way,
 };
-use penstock_print::show::peer::{PeerLink, PeerMalformed, PeerStatus, SyncStatus};
+use penstock_print::show::peer::{PeerLink, PeerMalformed, PeerStatus};
 use penstock_print::show::secure_peer::{SecurePeerStatus, SecurePeersStatus};
 use penstock_print::show::stages::{Stage, Stages};
 use penstock_print::show::state::State;
 use penstock_print::show::status::{
     Offloaded, PortStatus, PortTraffic, Status, Talker, Took, Traffic, WorkerStatus,
 };
+use penstock_print::show::sync::SyncStatus;
 use penstock_ruleset::Ruleset;
 use serde::Serialize;
 

@@ -4,6 +4,7 @@
 //! too. A and B have a wire to each, and addresses at one of the two. R and P have a wire of their
 //! own.
 
+mod bfd;
 mod pair;
 mod secure;
 mod vrrp;

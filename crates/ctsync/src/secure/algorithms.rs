@@ -4,10 +4,13 @@
 //! since ring has no static keys for it.
 
 use curve25519_dalek::MontgomeryPoint;
-use snow::Error;
 use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::{CryptoResolver, RingResolver};
 use snow::types::{Cipher, Dh, Hash, Random};
+use snow::{Builder, Error};
+
+/// Pattern and algorithms.
+const PARAMETERS: &str = "Noise_IK_25519_AESGCM_SHA256";
 
 /// Bytes of a key.
 pub(super) const KEY: usize = 32;
@@ -74,7 +77,7 @@ impl Dh for X25519 {
 }
 
 /// Gives the algorithms to the handshake.
-pub(super) struct Algorithms;
+struct Algorithms;
 
 impl CryptoResolver for Algorithms {
     fn resolve_rng(&self) -> Option<Box<dyn Random>> {
@@ -92,6 +95,11 @@ impl CryptoResolver for Algorithms {
     fn resolve_cipher(&self, choice: &CipherChoice) -> Option<Box<dyn Cipher>> {
         RingResolver.resolve_cipher(choice)
     }
+}
+
+/// What handshakes and keys are made by.
+pub(super) fn builder() -> Result<Builder<'static>, Error> {
+    Ok(Builder::with_resolver(PARAMETERS.parse()?, Box::new(Algorithms)))
 }
 
 #[cfg(test)]

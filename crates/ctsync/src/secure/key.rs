@@ -5,8 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::algorithms::{KEY as LEN, public_key};
-use super::session::builder;
+use super::algorithms::{KEY as LEN, builder, public_key};
 
 /// The key that others know a firewall by.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

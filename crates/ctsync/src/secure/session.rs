@@ -5,13 +5,11 @@
 //! The one that connects sends the first message, which has its static key, encrypted; the other
 //! one answers with the second. Both are frames without records.
 
-use snow::{Builder, HandshakeState, TransportState};
+use snow::{HandshakeState, TransportState};
 
-use super::algorithms::Algorithms;
+use super::algorithms::builder;
 use super::key::{PrivateKey, PublicKey};
 
-/// Pattern and algorithms.
-const PARAMETERS: &str = "Noise_IK_25519_AESGCM_SHA256";
 /// What both sides must agree on besides: the version of records.
 const PROLOGUE: &[u8] = b"penstock failover 1";
 /// Bytes of the length of a frame.
@@ -46,10 +44,6 @@ impl Refused {
             Refused::Frame => "a frame is wrong",
         }
     }
-}
-
-pub(super) fn builder() -> Result<Builder<'static>, snow::Error> {
-    Ok(Builder::with_resolver(PARAMETERS.parse()?, Box::new(Algorithms)))
 }
 
 /// A handshake that is not complete.

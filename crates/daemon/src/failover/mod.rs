@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use penstock_ctsync::config::{Config, Secure};
 use penstock_ctsync::{ExpectationCache, ExternalCache};
-use penstock_print::show::peer::SyncStatus as Status;
+use penstock_print::show::sync::SyncStatus as Status;
 
 use crate::connections::Tables;
 use crate::devices::taken_ports::TakenPorts;

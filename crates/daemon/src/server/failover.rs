@@ -6,7 +6,7 @@ use std::io;
 
 use penstock_lang::session::NOT_PERMITTED;
 use penstock_print::json;
-use penstock_print::show::peer::SyncStatus;
+use penstock_print::show::sync::SyncStatus;
 
 use super::Server;
 use crate::control::protocol::Message;

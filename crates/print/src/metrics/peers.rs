@@ -3,8 +3,9 @@
 //! How far other firewalls are in step.
 
 use super::Metrics;
-use crate::show::peer::{PeerStatus, SyncStatus};
+use crate::show::peer::PeerStatus;
 use crate::show::secure_peer::{SecurePeerStatus, SecurePeersStatus};
+use crate::show::sync::SyncStatus;
 
 /// What both protocols have of a peer.
 struct Peer<'a> {

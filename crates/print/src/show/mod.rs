@@ -15,6 +15,7 @@ pub mod secure_peer;
 pub mod stages;
 pub mod state;
 pub mod status;
+pub mod sync;
 
 /// How a listing is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::secure_peer::SecurePeersStatus;
-
 /// A link to the peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PeerLink {
@@ -84,25 +82,6 @@ pub struct PeerStatus {
     pub bulk: bool,
     /// Seconds until all connections end, if they are to.
     pub purge_in: Option<f64>,
-}
-
-/// The exchange with the other firewalls, by one of the protocols.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum SyncStatus {
-    /// That of conntrackd.
-    Conntrackd(Box<PeerStatus>),
-    /// That of Penstock.
-    Secure(Box<SecurePeersStatus>),
-}
-
-impl fmt::Display for SyncStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SyncStatus::Conntrackd(status) => status.fmt(f),
-            SyncStatus::Secure(status) => status.fmt(f),
-        }
-    }
 }
 
 /// A time that has passed.

@@ -13,10 +13,10 @@ use serde::{Serialize, Serializer};
 
 use super::About;
 use super::most;
-use super::peer::SyncStatus;
 use super::status::{
     AttachedPlace, LeftOut, Offloaded, PortStatus, PortTraffic, Status, Talker, Took, Traffic,
 };
+use super::sync::SyncStatus;
 
 /// On the command line.
 pub const ABOUT: About = About { word: "", lists: "", milliseconds: None };
