@@ -79,7 +79,7 @@ fn keepalived(prefix: char, priority: u8, commands: [&str; 3]) -> String {
         "global_defs {{
 	vrrp_version 3
 	script_user root
-	vrrp_rt_priority 20
+	vrrp_priority -20
 }}
 vrrp_instance lan {{
 	state BACKUP
