@@ -301,9 +301,12 @@ impl Networks {
 
 impl Drop for Networks {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.net.run(&self.net.a, "ss -tna; ip neigh").1);
+        }
         for number in [0, 1] {
             if std::thread::panicking() {
-                for name in ["log", "keepalived.log"] {
+                for name in ["log", "keepalived.log", "talk.log", "iperf.json"] {
                     let text = std::fs::read_to_string(self.path(number, name));
                     eprintln!("{number}: {name}:\n{}", text.unwrap_or_default());
                 }
@@ -333,6 +336,7 @@ fn streams_survive(runs: [Peer; 2], config: impl Fn(&Net, u8, &Path) -> String) 
     std::fs::write(&echo, ECHO).unwrap();
     std::fs::write(&talk, TALK).unwrap();
     networks.net.spawn_in('b', &format!("python3 {}", echo.display()));
+    networks.net.until("it listens", |net| net.run(&net.b, "ss -lnt | grep -q :80").0);
     networks.net.serve_iperf();
     let (stop, count) = (networks.path(0, "stop"), networks.path(0, "count"));
     let line = format!("python3 {} {} {} 2>&1", talk.display(), stop.display(), count.display());
