@@ -4,47 +4,45 @@
 //!
 //! | file | is |
 //! | --- | --- |
+//! | `link` | the socket that peers connect to, and the own key |
 //! | `peer` | a peer: its session, what it is told and has told |
 //! | `strangers` | connections that have not shown yet who they are |
 //! | `wire` | a connection of TCP |
 //! | `outbox` | records that wait to be sent |
 //! | `elements` | elements of sets that packets change |
+//! | `transition` | what peers have told is entered |
 
 mod elements;
+mod link;
 mod outbox;
 mod peer;
 mod strangers;
+mod transition;
 mod wire;
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
-use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use penstock_conntrack::{Flow, Tuple};
+use penstock_conntrack::Flow;
+use penstock_ctsync::Change;
 use penstock_ctsync::config::{Config, Secure};
-use penstock_ctsync::secure::{
-    Digest, ElementKey, ElementState, PrivateKey, Record, put_records_of, write_record,
-};
-use penstock_ctsync::{Cached, Change, ConnectionState};
+use penstock_ctsync::secure::{Digest, PrivateKey, Record, put_records_of, write_record};
 use penstock_nfnetlink::Expected;
 use penstock_print::show::secure_peer::SecurePeersStatus;
 
 use super::announce::Announcer;
 use super::convert::{expectation_state, state_of};
-use super::take_over::{TakenOver, expect_all, take_over};
+use super::take_over::TakenOver;
 use super::timers::{Overrun, Purge};
-use super::{Kept, Request, Status, Transition};
+use super::{Kept, Request, Status};
 use crate::connections::{Answer, Ask, Tables};
 use crate::log;
 use crate::peer_watcher::{TellingEnd, Told, is_expectation_nameable, is_nameable, passes};
 use crate::requests::inbox::Inbox;
 use crate::rules::Rules;
-use elements::{Elements, restore};
+use elements::Elements;
+pub(crate) use link::SecureLink;
 use peer::Heard;
 pub(super) use peer::Peer;
 use strangers::{Known, Strangers};
@@ -58,46 +56,6 @@ const AWAKE: i32 = 1;
 const EVENTS: usize = 4096;
 /// Bytes that wait for a peer at most while all that there is is told.
 const TELLING: usize = 1 << 20;
-
-/// The socket that peers connect to, and the key.
-pub(crate) struct SecureLink {
-    listener: TcpListener,
-    key: PrivateKey,
-}
-
-/// Reads a private key, which nobody else may read.
-fn read_key(path: &std::path::Path) -> Result<PrivateKey, String> {
-    /// Bytes of a file at most: the digits and the end of the line.
-    const LONGEST: u64 = 80;
-    let failed = |e: &dyn std::fmt::Display| format!("sync: PrivateKey {}: {e}", path.display());
-    let mut file = File::open(path).map_err(|e| failed(&e))?;
-    let mode = file.metadata().map_err(|e| failed(&e))?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(failed(&"others may read or write it: chmod 600"));
-    }
-    let mut text = String::new();
-    let read = file.by_ref().take(LONGEST).read_to_string(&mut text);
-    read.map_err(|e| failed(&e))?;
-    PrivateKey::from_text(&text).map_err(|e| failed(&e))
-}
-
-impl SecureLink {
-    /// Reads the key, and listens.
-    ///
-    /// # Errors
-    /// The key cannot be read or is none, or the address cannot be had: a sentence.
-    pub(crate) fn open(config: &Secure) -> Result<Self, String> {
-        let key = read_key(&config.private_key)?;
-        let own = key.public();
-        if config.peers.iter().any(|peer| peer.key == own) {
-            return Err("sync: the PublicKey of a peer is that of this side".into());
-        }
-        let failed = |e| format!("sync: Address {}: {e}", config.address);
-        let listener = TcpListener::bind(config.address).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        Ok(SecureLink { listener, key })
-    }
-}
 
 /// What the thread has.
 pub(super) struct SecureExchange {
@@ -253,6 +211,10 @@ impl SecureExchange {
             && let Ok(told) = self.told.from.try_recv()
         {
             taken += 1;
+            // Who connects is told everything.
+            if !self.peers.iter().any(Peer::is_up) {
+                continue;
+            }
             let record = match told {
                 Told::Connection(change, flow) => self.connection(change, &flow),
                 Told::Expectation(change, expected) => {
@@ -402,84 +364,6 @@ impl SecureExchange {
     fn tell_all(&mut self, now: u64) {
         self.peers.iter_mut().for_each(|peer| peer.wants_all = true);
         self.overrun.told(now);
-    }
-
-    /// What was told last of each connection of all peers, with how many seconds it has left.
-    fn drain(&mut self, now: u64) -> Vec<(ConnectionState, u64)> {
-        let mut newest: HashMap<Tuple, Cached<ConnectionState>> = HashMap::new();
-        let mut peers = self.peers.iter_mut();
-        let lives = self.config.commit_timeout.map(u64::from);
-        let left = |cached: &Cached<_>| lives.unwrap_or_else(|| cached.left(now));
-        let Some(first) = peers.next() else { return Vec::new() };
-        let rest: Vec<_> = peers.flat_map(|peer| peer.cache.drain()).collect();
-        if rest.is_empty() {
-            return first.cache.drain().map(|c| (left(&c), c.state)).map(|(l, s)| (s, l)).collect();
-        }
-        for cached in first.cache.drain().chain(rest) {
-            let key = cached.state.original;
-            if newest.get(&key).is_none_or(|other| other.updated < cached.updated) {
-                newest.insert(key, cached);
-            }
-        }
-        newest.into_values().map(|c| (left(&c), c.state)).map(|(l, s)| (s, l)).collect()
-    }
-
-    /// Adds elements of the peers to the sets.
-    fn take_over_elements(&mut self, now: u64) -> (u64, u64) {
-        let mut newest: HashMap<ElementKey, (ElementState, u64)> = HashMap::new();
-        for (key, (state, told)) in self.peers.iter_mut().flat_map(|peer| peer.elements.drain()) {
-            if newest.get(&key).is_none_or(|(_, other)| *other < told) {
-                newest.insert(key, (state, told));
-            }
-        }
-        let all = newest.into_iter().map(|(key, (state, told))| (key, state, told));
-        let (entered, failed) = restore(&self.rules.generation(), all, now);
-        self.elements_taken_over.0 += entered;
-        self.elements_taken_over.1 += failed;
-        (entered, failed)
-    }
-
-    fn transition(&mut self, transition: Transition) -> String {
-        let now = crate::now();
-        let sentence = match transition {
-            Transition::Primary => {
-                self.purge.cancel();
-                // Before connections: they may meet rules at once.
-                let elements = self.take_over_elements(now);
-                let all = self.drain(now);
-                let mut done = take_over(&self.tables, all, self.config.window_tracking);
-                let expected = self.peers.iter_mut().flat_map(|peer| peer.expected.drain());
-                let expected = expected.map(|e| (e.left(now), e.state));
-                let expected: Vec<_> = expected.map(|(seconds, state)| (state, seconds)).collect();
-                done.failed += expect_all(&self.tables, expected).failed;
-                self.taken_over.add(done);
-                self.announcer.begin(crate::now());
-                self.announcer.tick(crate::now(), &self.tables);
-                self.tell_all(now);
-                let failed = done.failed + elements.1;
-                let mut sentence = format!(
-                    "{} connections and {} elements of peers are taken over",
-                    done.entered, elements.0
-                );
-                if failed > 0 {
-                    sentence.push_str(&format!(", {failed} could not be"));
-                }
-                sentence
-            }
-            Transition::Backup | Transition::Fault => {
-                self.announcer.end();
-                let seconds = self.config.purge_timeout;
-                self.purge.begin(now, seconds);
-                let mut sentence = format!("own connections end in {seconds} s");
-                if transition == Transition::Backup {
-                    self.tell(&Record::Ask);
-                    sentence.push_str("; peers are asked for their connections");
-                }
-                sentence
-            }
-        };
-        log(&sentence);
-        sentence
     }
 
     fn status(&self) -> SecurePeersStatus {
