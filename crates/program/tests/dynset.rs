@@ -156,3 +156,33 @@ fn workers_share_a_set_without_losing_a_count() {
     }
     assert_eq!(s.len(), 8);
 }
+
+#[test]
+fn restored_elements_live_as_long_as_was_told() {
+    let set = set(2, &[]);
+    let image = image(&set, DynsetOp::Delete, 0, Vec::new());
+    let key = |mark: u32| mark.to_ne_bytes();
+    let there = |now: u64| set.current(now).iter().map(|e| e.expires_at).collect::<Vec<_>>();
+    // Of other lengths, or without place, there is none.
+    for wrong in [&[][..], &[1; 3], &[1; 5]] {
+        assert!(!set.restore(wrong, &[], 0, None, 0));
+    }
+    assert!(!set.restore(&key(1), &[1], 0, None, 0));
+    assert!(set.restore(&key(1), &[], 1000, Some(500 * MS), 0));
+    assert!(set.restore(&key(2), &[], 0, None, 0));
+    assert!(!set.restore(&key(3), &[], 0, None, 0));
+    // It is there already: the expiry that is told last counts.
+    assert!(set.restore(&key(1), &[], 1000, Some(700 * MS), 100 * MS));
+    assert_eq!(there(600 * MS).len(), 2);
+    assert!(there(600 * MS).contains(&Some(700 * MS)));
+    assert_eq!(there(701 * MS), [None]);
+    // Packets change it as any other element.
+    assert!(matches(&image, 2, 800 * MS));
+    assert_eq!(there(801 * MS), []);
+    // Data of a map is replaced.
+    let map = DynamicSet::new(4, Some(2), 4, &[]);
+    for data in [[1, 2], [3, 4]] {
+        assert!(map.restore(&key(7), &data, 0, None, 0));
+        assert_eq!(map.current(1).iter().map(|e| e.data.clone()).collect::<Vec<_>>(), [data]);
+    }
+}
