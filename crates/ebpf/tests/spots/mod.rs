@@ -64,6 +64,7 @@ pub fn interpreted(image: &Image, entries: &[Entry], frame: &[u8], spot: Spot) -
                 chain
             }
             Entry::Ip(chain) => chain,
+            Entry::Bridge(_) => unreachable!("these places are of no bridge"),
             Entry::Inet(chain) => {
                 outside.context.family = match packet.meta.protocol {
                     0x0800 => Family::Ip,
