@@ -386,7 +386,7 @@ fn a_ruleset_is_attached_in_part_if_that_is_wanted() {
          table inet t {
            chain other { udp dport 9001 reject; }
            chain f { type filter hook forward priority 0; udp dport 9000 counter drop; }
-           chain g { type filter hook forward priority 0; udp dport 53 drop; jump other; }
+           chain g { type filter hook forward priority 0; policy drop; udp dport 53 counter drop; jump other; }
            chain n { type nat hook postrouting priority 100; masquerade; }
          }",
     )
@@ -399,26 +399,34 @@ fn a_ruleset_is_attached_in_part_if_that_is_wanted() {
     let nft = |net: &Net, line: &str| net.run(&r, &format!("$PENSTOCK nft '{line}'"));
     let shown = |net: &Net| net.ok(&r, "$PENSTOCK show");
     let ports = |net: &Net| [53, 5000, 9000, 9001].map(|port| answered(net, port) == 12);
-    assert_eq!(ports(&net), [true, false, false, true]);
+    // Of `g` its first rule runs.
+    assert_eq!(ports(&net), [false, false, false, true]);
     let text = shown(&net);
     let (runs, left_out) = text.split_once("does not run\n").unwrap();
-    assert!(runs.contains("netdev e in\n") && runs.contains("inet t f\n"), "{text}");
+    assert!(runs.contains("netdev e in\n"), "{text}");
+    assert!(runs.contains("inet t g (its first rule), inet t f\n"), "{text}");
+    let listed = net.ok(&net.r, "$PENSTOCK nft -a list chain inet t g");
+    assert!(!listed.contains("packets 0 "), "{listed}");
+    let handle = listed.lines().find_map(|line| line.trim().strip_prefix("jump other # handle "));
+    let handle = handle.unwrap().to_owned();
     for line in [
         "chain netdev e late at tcx ingress of r0: `dup` has no BPF code at tcx ingress (chain late handle ",
-        "chain inet t g at hook ip forward at priority 0: `reject` has no BPF code",
-        "chain inet t g at hook ip6 forward at priority 0: `reject` has no BPF code",
+        "chain inet t g from handle HANDLE on at hook ip forward at priority 0: `reject` has no BPF code",
+        "chain inet t g from handle HANDLE on at hook ip6 forward at priority 0: `reject` has no BPF code",
         "chain inet t n at the kernel: programs at its hooks translate no addresses",
     ] {
+        let line = &line.replace("HANDLE", &handle);
         assert!(left_out.contains(line), "{line}\n{text}");
         assert!(net.log().contains(&format!("NOT attached: {line}")), "{line}\n{}", net.log());
     }
     assert_eq!(left_out.lines().count(), 4, "{text}");
 
-    // A change brings a chain back, and takes another one out.
+    // A change brings the rest of a chain back, with its policy, and takes that of another one out.
     assert!(nft(&net, "flush chain inet t other; add rule inet t f reject").0);
-    assert_eq!(ports(&net), [false, false, true, true]);
+    assert_eq!(ports(&net), [false; 4]);
     let text = shown(&net);
-    assert!(text.contains("chain inet t f at hook ip forward") && !text.contains("chain inet t g"));
+    assert!(text.contains("inet t g, inet t f (its first rule)\n"), "{text}");
+    assert!(text.contains("chain inet t f from handle ") && !text.contains("chain inet t g"));
     assert!(nft(&net, "list chain inet t f").1.contains("reject"), "the ruleset has it");
     net.detach();
     assert_eq!(ports(&net), [true; 4]);

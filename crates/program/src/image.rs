@@ -5,6 +5,7 @@
 //! An [`Image`] is flat: chains, rules and operations in vectors, jump targets as indexes, sets and
 //! states by reference.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::classify::ChainLookup;
@@ -17,7 +18,7 @@ pub use crate::linked::{
 };
 
 /// A generation, linked. Nothing in it changes but the states and sets it refers to.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Image {
     /// All tables.
     pub tables: Vec<LinkedTable>,
@@ -94,6 +95,18 @@ impl Image {
             lookup.build(self.rules_of(&self.chains[i]), &self.ops);
             self.chains[i].lookup = Some(Arc::new(lookup));
         }
+    }
+
+    /// A generation in which only so many leading rules of some base chains are, and what comes to
+    /// their end is accepted.
+    pub fn with_leading(&self, rules: &BTreeMap<ChainIndex, u32>) -> Image {
+        let mut image = self.clone();
+        for (chain, rules) in rules {
+            let Some(chain) = image.chains.get_mut(chain.0 as usize) else { continue };
+            chain.end = chain.end.min(chain.first.saturating_add(*rules));
+            (chain.policy_accept, chain.policy_counter, chain.lookup) = (Some(true), None, None);
+        }
+        image
     }
 
     /// Rules that ask for the socket of a packet (`meta skuid`, `meta skgid`, `meta cgroup`,

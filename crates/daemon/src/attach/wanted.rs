@@ -5,7 +5,9 @@
 
 mod bridges;
 mod hooks;
+mod leading;
 
+use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::fmt;
@@ -72,11 +74,13 @@ pub(super) struct Wanted {
 }
 
 /// The base chains of a place, in the order in which packets meet them.
+#[derive(Clone)]
 struct Chains<'a> {
     routes: &'a HostRoutes<'a>,
     linked: &'a Linked,
     shared: &'a SharedStates,
     all: Vec<&'a LinkedBase>,
+    leading: leading::Leading,
 }
 
 /// Who wants something of the kernel.
@@ -264,8 +268,8 @@ impl<'a> Wishes<'a> {
         bases.filter(move |base| self.has_place(base).is_ok() && !is_moved(base))
     }
 
-    /// What chains want at a place: a program with all of them, or with those that have code if
-    /// others may be left out.
+    /// What chains want at a place: a program with all of them, or with what has code of them if
+    /// the rest may be left out.
     fn attach(
         &self,
         chains: Chains<'a>,
@@ -285,28 +289,7 @@ impl<'a> Wishes<'a> {
         if !self.config.partial {
             return Err(refused);
         }
-        let what = |base: &LinkedBase| format!("chain {}", ChainName(self.linked, base));
-        let mut kept = Vec::new();
-        for base in chains.all {
-            match Chains::of(self, vec![base]).wanted(spot, at, place.clone()) {
-                Ok(_) => kept.push(base),
-                Err(refused) => self.leave_out(what(base), refused)?,
-            }
-        }
-        // Each by itself has code, all together may be too much.
-        while let Some(last) = kept.last().copied() {
-            match Chains::of(self, kept.clone()).wanted(spot, at, place.clone()) {
-                Ok(wanted) => {
-                    to.push(wanted);
-                    break;
-                }
-                Err(refused) => {
-                    self.leave_out(what(last), refused)?;
-                    kept.pop();
-                }
-            }
-        }
-        Ok(())
+        self.attach_in_part(chains, (spot, at, place), to)
     }
 
     /// Chains of a place that have no code there run in nf_tables.
@@ -393,7 +376,7 @@ impl<'a> Chains<'a> {
     fn of(wishes: &Wishes<'a>, mut all: Vec<&'a LinkedBase>) -> Self {
         all.sort_by_key(|base| (base.base.priority, Reverse(base.base.registered)));
         let Wishes { routes, linked, shared, .. } = *wishes;
-        Chains { routes, linked, shared, all }
+        Chains { routes, linked, shared, all, leading: leading::Leading::new() }
     }
 
     /// Compiles them for a place.
@@ -405,8 +388,12 @@ impl<'a> Chains<'a> {
             _ => Entry::Netdev(base.chain),
         };
         let entries: Vec<_> = self.all.iter().map(entry).collect();
+        let image = match self.leading.is_empty() {
+            true => Cow::Borrowed(&self.linked.image),
+            false => Cow::Owned(self.linked.image.with_leading(&self.leading)),
+        };
         let job = Job {
-            image: &self.linked.image,
+            image: &image,
             entries: &entries,
             place: at,
             next: &Next::Pass,
@@ -414,7 +401,15 @@ impl<'a> Chains<'a> {
             routes: Some(self.routes),
         };
         let compiled = compile(job).map_err(|refused| self.refused(refused, &place))?;
-        let chains = self.all.iter().map(|base| ChainName(self.linked, base).to_string()).collect();
+        let name = |base: &&LinkedBase| {
+            let name = ChainName(self.linked, base);
+            match self.leading.get(&base.chain) {
+                Some(1) => format!("{name} (its first rule)"),
+                Some(rules) => format!("{name} (its first {rules} rules)"),
+                None => name.to_string(),
+            }
+        };
+        let chains = self.all.iter().map(name).collect();
         Ok(Wanted { spot, place, compiled, chains })
     }
 
