@@ -58,6 +58,7 @@ mod taps;
 mod uppers;
 mod with_kernel;
 mod with_kernel_changes;
+mod with_kernel_leading;
 mod workers;
 
 use std::time::Duration;

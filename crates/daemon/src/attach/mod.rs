@@ -188,7 +188,10 @@ impl Attached {
         let (moved, kernel) = match &wishes.split {
             Some(split) => {
                 let split = split.borrow();
-                (split.reasons(), kernel_half::tables::with_only(tables, &split.keys()))
+                (
+                    split.reasons(),
+                    kernel_half::tables::with_only(tables, &split.keys(), &split.leading_keys()),
+                )
             }
             None => (Vec::new(), Vec::new()),
         };

@@ -13,6 +13,8 @@
 //! - What packets change (a counter, a quota, a limit, a set) is in one place. So chains that use
 //!   the same are in one half, and what is in nf_tables stays there.
 
+mod leading;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -79,6 +81,8 @@ pub(super) struct Taken {
     pub(super) places: BTreeMap<HookPlace, String>,
     /// Parts with state that nf_tables has.
     parts: BTreeSet<Part>,
+    /// Rules that nf_tables has: handles of the table and of the rule.
+    rules: BTreeSet<(u64, u64)>,
 }
 
 impl Taken {
@@ -86,6 +90,8 @@ impl Taken {
     pub(super) fn by(&mut self, tables: &[Arc<Table>]) {
         for table in tables {
             for chain in &table.chains {
+                let rules = chain.rules.iter().map(|rule| (table.handle, rule.handle));
+                self.rules.extend(rules);
                 let Some(base) = &chain.base else { continue };
                 for place in places_of(table.family, base) {
                     let reason =
@@ -181,6 +187,8 @@ pub(super) struct Split<'a> {
     taken: &'a Taken,
     /// Chains for nf_tables, and why.
     moved: BTreeMap<ChainKey, LeftOut>,
+    /// What of these is programs.
+    leading: leading::Leading,
 }
 
 /// Handles of a base chain and its table.
@@ -203,12 +211,8 @@ impl<'a> Split<'a> {
             Some(Base { linked: base, key, name, reach: Reach::of(table, chain) })
         };
         let bases = linked.bases.iter().filter_map(base).collect();
-        Split { bases, tables, taken, moved: BTreeMap::new() }
-    }
-
-    /// Whether a chain runs in nf_tables.
-    pub(super) fn is_moved(&self, linked: &Linked, base: &LinkedBase) -> bool {
-        self.moved.contains_key(&key_of(linked, base))
+        let leading = leading::Leading::default();
+        Split { bases, tables, taken, moved: BTreeMap::new(), leading }
     }
 
     /// How many chains run there.
@@ -238,7 +242,11 @@ impl<'a> Split<'a> {
 
     /// What runs in nf_tables, where it could not, and why.
     pub(super) fn reasons(&self) -> Vec<LeftOut> {
-        let of = |base: &Base<'_>| self.moved.get(&base.key).cloned();
+        let of = |base: &Base<'_>| {
+            let mut why = self.moved.get(&base.key)?.clone();
+            why.what += &self.from_handle(base.key);
+            Some(why)
+        };
         self.bases.iter().filter_map(of).collect()
     }
 
@@ -321,6 +329,26 @@ impl<'a> Split<'a> {
     /// Chains on a way where the kernel has programs at one end only: those at the other side of one
     /// of nf_tables.
     fn order(&mut self, way: &Way<'_>) {
+        let Some((limit, name)) = self.first_of(way) else { return };
+        for at in 0..self.bases.len() {
+            let Some(base) = self.bases.get(at) else { continue };
+            let order = match way.order_of(base.linked) {
+                Some(order) if !self.moved.contains_key(&base.key) => order,
+                _ => continue,
+            };
+            let (follows, word) = match way.programs_first() {
+                true => (order > limit, "before"),
+                false => (order < limit, "after"),
+            };
+            if follows {
+                let reason = format!("{name} comes {word} it, and runs in {NF_TABLES}");
+                self.follows(at, way.to_string(), reason);
+            }
+        }
+    }
+
+    /// What of a way is in nf_tables, and next to the programs: where it stands, and its name.
+    fn first_of(&self, way: &Way<'_>) -> Option<(Order, String)> {
         let mut there: Vec<(Order, String)> = Vec::new();
         for base in &self.bases {
             if !self.moved.contains_key(&base.key) {
@@ -338,25 +366,9 @@ impl<'a> Split<'a> {
                 there.push((of, format!("flowtable {}", flowtable.name)));
             }
         }
-        let found = match way.programs_first() {
+        match way.programs_first() {
             true => there.into_iter().min(),
             false => there.into_iter().max(),
-        };
-        let Some((limit, name)) = found else { return };
-        for at in 0..self.bases.len() {
-            let Some(base) = self.bases.get(at) else { continue };
-            let order = match way.order_of(base.linked) {
-                Some(order) if !self.moved.contains_key(&base.key) => order,
-                _ => continue,
-            };
-            let (follows, word) = match way.programs_first() {
-                true => (order > limit, "before"),
-                false => (order < limit, "after"),
-            };
-            if follows {
-                let reason = format!("{name} comes {word} it, and runs in {NF_TABLES}");
-                self.follows(at, way.to_string(), reason);
-            }
         }
     }
 

@@ -131,9 +131,14 @@ impl<'a> Wishes<'a> {
         self.only_what_can_be_attached()?;
         loop {
             let moved = self.close_split()?;
+            let leading = self.leading();
             let all = self.programs()?;
             // What has turned out to have no code takes others along.
-            if self.split.as_ref().is_none_or(|split| split.borrow().count() == moved) {
+            let same = |split: &RefCell<Split<'_>>| {
+                let split = split.borrow();
+                split.count() == moved && !split.leads_less_than(&leading)
+            };
+            if self.split.as_ref().is_none_or(same) {
                 return Ok(all);
             }
         }
@@ -144,6 +149,7 @@ impl<'a> Wishes<'a> {
         let Some(split) = &self.split else { return Ok(0) };
         let mut split = split.borrow_mut();
         split.close(self.net);
+        split.find_leading(self.linked, self.net);
         match split.impossible() {
             Some((base, reason)) => Err(ChainName(self.linked, base).refused(NF_TABLES, reason)),
             None => Ok(split.count()),
@@ -262,7 +268,7 @@ impl<'a> Wishes<'a> {
     /// Chains that have a place.
     fn bases(&self) -> impl Iterator<Item = &'a LinkedBase> + use<'a, '_> {
         let is_moved = |base: &LinkedBase| {
-            self.split.as_ref().is_some_and(|split| split.borrow().is_moved(self.linked, base))
+            self.split.as_ref().is_some_and(|split| split.borrow().is_whole(self.linked, base))
         };
         let bases = self.linked.bases.iter();
         bases.filter(move |base| self.has_place(base).is_ok() && !is_moved(base))
@@ -299,8 +305,13 @@ impl<'a> Wishes<'a> {
         (spot, at, place): (Spot, Place<'_>, String),
         together: CannotOffload,
     ) -> Result<(), CannotOffload> {
+        if self.lead_less(chains, (spot, at, place.clone())) {
+            return Ok(());
+        }
         let mut any = false;
-        for &base in &chains.all {
+        let whole: Vec<_> =
+            chains.all.iter().filter(|base| !chains.leading.contains_key(&base.chain)).collect();
+        for &&base in &whole {
             if let Err(refused) = Chains::of(self, vec![base]).wanted(spot, at, place.clone()) {
                 if !self.moves(base, &refused) {
                     return Err(refused);
@@ -308,7 +319,7 @@ impl<'a> Wishes<'a> {
                 any = true;
             }
         }
-        match chains.all.last() {
+        match whole.last() {
             // Each by itself has code, all together are too much.
             Some(last) if !any && !self.moves(last, &together) => Err(together),
             _ => Ok(()),
@@ -342,11 +353,13 @@ impl<'a> Wishes<'a> {
             Ingress::Auto if for_driver => xdp(false),
             Ingress::Auto if self.drivers.run_xdp(link) => {
                 let (spot, at, place) = xdp(false);
-                match chains.wanted(spot, at, place) {
+                match chains.wanted(spot, at, place.clone()) {
                     Ok(wanted) => {
                         to.push(wanted);
                         return Ok(());
                     }
+                    // Those of chains in nf_tables do not take others to tcx.
+                    Err(_) if self.lead_less(&chains, (spot, at, place)) => return Ok(()),
                     Err(_) => tcx(),
                 }
             }
@@ -376,7 +389,7 @@ impl<'a> Chains<'a> {
     fn of(wishes: &Wishes<'a>, mut all: Vec<&'a LinkedBase>) -> Self {
         all.sort_by_key(|base| (base.base.priority, Reverse(base.base.registered)));
         let Wishes { routes, linked, shared, .. } = *wishes;
-        Chains { routes, linked, shared, all, leading: leading::Leading::new() }
+        Chains { routes, linked, shared, all, leading: wishes.leading() }
     }
 
     /// Compiles them for a place.
@@ -388,7 +401,7 @@ impl<'a> Chains<'a> {
             _ => Entry::Netdev(base.chain),
         };
         let entries: Vec<_> = self.all.iter().map(entry).collect();
-        let image = match self.leading.is_empty() {
+        let image = match self.all.iter().all(|base| !self.leading.contains_key(&base.chain)) {
             true => Cow::Borrowed(&self.linked.image),
             false => Cow::Owned(self.linked.image.with_leading(&self.leading)),
         };

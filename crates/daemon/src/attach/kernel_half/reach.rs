@@ -61,6 +61,13 @@ impl Reach {
         reach
     }
 
+    /// Of a rule of a chain.
+    pub(in crate::attach) fn of_rule(table: &Table, chain: &Chain, rule: &Rule) -> Self {
+        let mut reach = Reach::default();
+        reach.rule(table, chain, rule);
+        reach
+    }
+
     /// What another chain of the same table needs, too.
     pub(super) fn add(&mut self, other: Reach) {
         self.chains.extend(other.chains);

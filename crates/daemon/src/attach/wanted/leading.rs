@@ -63,6 +63,34 @@ impl<'a> Wishes<'a> {
         Ok(())
     }
 
+    /// How much of chains in nf_tables is programs.
+    pub(super) fn leading(&self) -> Leading {
+        self.split.as_ref().map(|split| split.borrow().leading()).unwrap_or_default()
+    }
+
+    /// Whether chains that have no code together are to have fewer leading rules of those in
+    /// nf_tables.
+    pub(super) fn lead_less(
+        &self,
+        chains: &Chains<'a>,
+        (spot, at, place): (Spot, Place<'_>, String),
+    ) -> bool {
+        let Some(split) = &self.split else { return false };
+        let leads = |base: &&&LinkedBase| chains.leading.contains_key(&base.chain);
+        let Some(&base) = chains.all.iter().rfind(leads) else { return false };
+        let Err(refused) = chains.wanted(spot, at, place.clone()) else { return false };
+        let has_code = |chains: &Chains<'a>| chains.wanted(spot, at, place.clone()).is_ok();
+        let mut without = chains.clone();
+        without.all.retain(|other| other.chain != base.chain);
+        let rules = match has_code(&without) || without.all.is_empty() {
+            true => chains.with_code(base, &refused, has_code),
+            // They are not to blame.
+            false => return false,
+        };
+        split.borrow_mut().lead_at_most(self.linked, base, rules);
+        true
+    }
+
     /// The handle of a rule of a base chain, by its number.
     fn handle_of(&self, base: &LinkedBase, rule: u32) -> Option<u64> {
         let image = &self.linked.image;
@@ -96,7 +124,8 @@ impl<'a> Chains<'a> {
             rules == 0 || has_code(&some)
         };
         // A rule of a chain that is called may be to blame, or their number.
-        let (mut least, mut most) = (0, blamed.map_or(chain.end - chain.first, |n| n as u32));
+        let all = self.leading.get(&base.chain).copied().unwrap_or(chain.end - chain.first);
+        let (mut least, mut most) = (0, blamed.map_or(all, |n| n as u32).min(all));
         if fits(most) {
             return most;
         }
