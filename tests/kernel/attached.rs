@@ -43,6 +43,10 @@ impl How {
 
 /// Why a scenario cannot run so, if it cannot.
 pub fn unfit(scenario: &Scenario, how: How) -> Option<&'static str> {
+    let calls = scenario.sysctls.iter().any(|(name, _)| name.contains("bridge-nf-call"));
+    if scenario.rules.contains("table bridge") && calls {
+        return Some("hooks of IP that are called only once the ruleset is there");
+    }
     if how == How::WithKernel {
         return unfit_for_both(scenario);
     }
@@ -51,10 +55,6 @@ pub fn unfit(scenario: &Scenario, how: How) -> Option<&'static str> {
     }
     if scenario.rules.contains("table arp") {
         return Some("families without programs");
-    }
-    let calls = scenario.sysctls.iter().any(|(name, _)| name.contains("bridge-nf-call"));
-    if scenario.rules.contains("table bridge") && calls {
-        return Some("hooks of IP that are called only once the ruleset is there");
     }
     if !scenario.services.log_groups.is_empty() || !scenario.services.queues.is_empty() {
         return Some("programs that listen in the kernel");
