@@ -12,6 +12,7 @@ use penstock_program::op::Op;
 use crate::field::{Base, Field};
 use crate::place::Place;
 use crate::program::{Program, reachable};
+use crate::way::Start;
 
 /// Fields that rules ask, for [`Universe::new`](crate::Universe::new).
 pub fn asked(place: Place, program: &Program<'_>) -> Vec<Field> {
@@ -24,14 +25,35 @@ pub fn asked(place: Place, program: &Program<'_>) -> Vec<Field> {
     for rule in reachable(program) {
         for op in program.image.ops_at(rule) {
             asks(place, op, &mut |field| {
-                let is_known = program.way.is_some() && of_way_out(field);
+                let is_known = program.way.is_some() && (of_way_out(field) || of_link(field));
                 if !is_known && seen.insert(field) {
                     all.push(field);
                 }
             });
         }
     }
+    let of_link = |field: &Field| {
+        matches!(field, Field::Meta(MetaKey::PktType))
+            || matches!(field, Field::Header { base: Base::Link, at: 0..6 })
+    };
+    // The one follows from the other.
+    if program.way.as_ref().is_some_and(|way| way.start == Start::Arrival)
+        && all.iter().any(of_link)
+    {
+        let bytes = (0..6).map(|at| Field::Header { base: Base::Link, at });
+        let both = bytes.chain([Field::Meta(MetaKey::PktType)]);
+        all.extend(both.filter(|field| seen.insert(*field)));
+    }
     all
+}
+
+/// Whether a field is about the link header, and known where the network is.
+fn of_link(field: Field) -> bool {
+    match field {
+        Field::Header { base: Base::Link, at } => at >= 12,
+        Field::Present { base: Base::Link, .. } | Field::Meta(MetaKey::Protocol) => true,
+        _ => false,
+    }
 }
 
 /// Fields that routing asks on the way through a network.

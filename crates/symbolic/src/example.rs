@@ -4,6 +4,7 @@
 //! `run` has the interpreter's word on what becomes of it.
 
 mod frame;
+mod link;
 mod run;
 mod way;
 
@@ -237,6 +238,8 @@ impl<'u> Example<'u> {
                 Base::Inner | Base::Tunnel => None,
             };
             match *field {
+                // Tags are those of the devices on the way.
+                Field::Header { base: Base::Link, at: 12.. } if self.universe.has_way() => true,
                 Field::Header { base, at } => of(base)
                     .and_then(|bytes| bytes.get(usize::from(at)).copied())
                     .is_none_or(|byte| byte == value[0]),

@@ -314,6 +314,8 @@ impl Field {
             Field::Meta(IifGroup | OifGroup) => 17,
             Field::Meta(IifKind | OifKind) => 18,
             Field::HasMeta(_) => 19,
+            // What the destination on the link says.
+            Field::Meta(PktType) => 99,
             Field::Header { base: Base::Link, at } => 100 + u32::from(at),
             Field::Header { base: Base::Network, at } => match at {
                 // Destination before source, of IPv4 and then of IPv6.

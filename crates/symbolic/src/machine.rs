@@ -3,10 +3,11 @@
 //! What an evaluation holds on its way: registers, and what was written into the packet.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
-use crate::field::{Done, Field};
+use crate::field::{Base, Done, Field};
 use crate::universe::Universe;
 
 /// Sixteen registers of 4 bytes, bit by bit, and the fields that rules have written.
@@ -20,11 +21,31 @@ pub struct Machine {
     pub(crate) writes: HashMap<Field, Vec<Bit>>,
     /// Bytes of checksums that are not known, and of which packets.
     pub(crate) summed: HashMap<Field, Region>,
+    /// Bytes of headers that are not known where packets are.
+    pub(crate) hidden: Vec<Hidden>,
+}
+
+/// Bytes of a header that are not known.
+#[derive(Clone)]
+pub(crate) struct Hidden {
+    /// Which header.
+    pub base: Base,
+    /// Bytes from its start.
+    pub bytes: Range<u16>,
+    /// Of which packets.
+    pub region: Region,
+    /// What is said of a rule that asks for them.
+    pub reason: &'static str,
 }
 
 impl Machine {
     pub(crate) fn new() -> Self {
-        Machine { registers: vec![Bit::ZERO; 512], writes: HashMap::new(), summed: HashMap::new() }
+        Machine {
+            registers: vec![Bit::ZERO; 512],
+            writes: HashMap::new(),
+            summed: HashMap::new(),
+            hidden: Vec::new(),
+        }
     }
 
     fn at(slot: u8) -> usize {

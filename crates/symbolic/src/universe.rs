@@ -157,6 +157,11 @@ impl Universe {
         self.several_ways = several;
     }
 
+    /// Whether packets are followed on a way through a network.
+    pub(crate) fn has_way(&self) -> bool {
+        self.within.is_some()
+    }
+
     /// Whether there are packets that are not on each way that is looked at.
     pub(crate) fn has_several_ways(&self) -> bool {
         self.several_ways

@@ -8,6 +8,7 @@
 //! decide.
 
 mod journey;
+mod link;
 mod routed;
 mod translation;
 
@@ -19,13 +20,13 @@ use penstock_program::expr::MetaKey;
 use penstock_program::image::{ChainIndex, LinkedVerdict, RuleIndex};
 use penstock_program::interp::JUMP_STACK;
 use penstock_program::op::{Load, Op};
-use penstock_program::{ChainType, DynamicSet, Family};
+use penstock_program::{ChainType, DynamicSet, Family, Hook};
 
 use crate::base::Base;
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Diagrams, Region, Undecided};
 use crate::fate::End;
-use crate::field::{Done, Field, Input, What};
+use crate::field::{Base as HeaderBase, Done, Field, Input, What};
 use crate::hull::Hull;
 use crate::lookup;
 use crate::machine::Machine;
@@ -318,6 +319,8 @@ struct Walk<'a, 'p> {
     told: Vec<(Region, HashMap<Field, Vec<Bit>>)>,
     /// Ways out of packets that are on their way out.
     ways: Vec<Out>,
+    /// What rules ask of link headers, on a way.
+    asked_link: link::Asked,
     passed: Passed,
 }
 
@@ -340,6 +343,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             moved: Vec::new(),
             told: Vec::new(),
             ways: Vec::new(),
+            asked_link: link::Asked::default(),
             passed: Passed::default(),
         }
     }
@@ -369,6 +373,12 @@ impl<'a, 'p> Walk<'a, 'p> {
                 let own = self.limit(own)?;
                 wanted = self.limit(self.universe.diagrams.and(&wanted, &own))?;
             }
+            if self.universe.place.hook == Hook::Ingress && base.family.is_ip() {
+                // Frames that are no IP packets yet pass chains of inet (`nft_do_chain_inet()`).
+                for of in self.machine.hidden.iter().filter(|of| of.base == HeaderBase::Network) {
+                    wanted = self.limit(self.universe.diagrams.minus(&wanted, &of.region))?;
+                }
+            }
             if base.kind == ChainType::Nat {
                 // The first packets of connections that no rule has translated yet.
                 let first = self.universe.holds(Field::Untranslated);
@@ -394,7 +404,16 @@ impl<'a, 'p> Walk<'a, 'p> {
                 }
                 _ => None,
             };
+            let family = Field::Meta(MetaKey::NfProto);
+            let of_frames = self.program.way.is_some() && !base.family.is_ip();
+            if of_frames {
+                let own = bits::constant(&[base.family as u8]);
+                self.machine.writes.insert(family, own);
+            }
             let rest = self.chain(base.chain, reach.clone(), 0)?;
+            if of_frames {
+                self.machine.writes.remove(&family);
+            }
             if let Some(before) = before
                 && let Some(turned) = self.turned.take()
             {

@@ -2,6 +2,8 @@
 
 //! The way of packets through a network: its devices, and the base chains at each hook.
 
+mod levels;
+
 use std::sync::Arc;
 
 use penstock_net::{LOOPBACK, Network};
@@ -10,6 +12,7 @@ use penstock_program::{ChainType, Family, Hook};
 
 use crate::base::Base;
 use crate::place::Place;
+pub(crate) use levels::{Level, Tag};
 
 /// Where packets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

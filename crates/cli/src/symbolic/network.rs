@@ -62,13 +62,14 @@ impl Loaded {
                     name()
                 ));
             }
-            let below = net.links().iter().find(|link| {
-                bound(base).is_on(&link.name) && (net.has_vlans(link.index) || link.port.is_some())
-            });
-            if let Some(link) = below {
+            let port = net
+                .links()
+                .iter()
+                .find(|link| bound(base).is_on(&link.name) && link.port.is_some());
+            if let Some(link) = port {
                 return Err(format!(
-                    "Error: chain {}: frames that pass it on device {} go to other devices above, \
-                     which is not evaluated on a way through a network",
+                    "Error: chain {}: frames that pass it on device {} go to a bridge, which is \
+                     not evaluated on a way through a network",
                     name(),
                     link.name
                 ));

@@ -381,7 +381,10 @@ pub(super) fn link_bytes(
     if most < 14 {
         return Some(None);
     }
-    let own: HashMap<usize, u8> = headers(universe, point, Base::Link).into_iter().collect();
+    let mut own: HashMap<usize, u8> = headers(universe, point, Base::Link).into_iter().collect();
+    if universe.has_way() {
+        own.retain(|at, _| *at < 12);
+    }
     let ethertype = match (universe.value(Field::Meta(MetaKey::Protocol), point), version) {
         (Some(value), _) => u16::from_be_bytes([value[0], value[1]]),
         (None, Some(6)) => ethernet::IPV6,

@@ -16,6 +16,8 @@ use penstock_program::interp::engine::{Registers, Step, execute};
 use penstock_program::op::Op;
 use penstock_program::{ChainType, Family, Hook};
 
+use penstock_wire::ethernet;
+
 use super::Example;
 use crate::base::Base;
 use crate::bits::value_at;
@@ -260,8 +262,19 @@ impl Run<'_, '_> {
             if base.kind == ChainType::Nat && (!untranslated || self.translated || untracked) {
                 continue;
             }
+            if hook == Hook::Ingress
+                && base.family.is_ip()
+                && !matches!(self.packet.meta.protocol, ethernet::IPV4 | ethernet::IPV6)
+            {
+                continue;
+            }
             decider = Some(of_policy);
+            self.env.context.family = match base.family.is_ip() || self.program.way.is_none() {
+                true => self.example.family,
+                false => base.family,
+            };
             let left = self.chain(base.chain);
+            self.env.context.family = self.example.family;
             self.turned |= base.kind == ChainType::Route && key != self.route_key();
             match left {
                 Left::End(end, rule) => {

@@ -44,8 +44,7 @@ impl Run<'_, '_> {
         match way.start {
             Start::Arrival => {
                 let device = self.arrival(way).ok_or(refused(Refusal::Absent))?.clone();
-                (self.packet.meta.iif, self.packet.meta.oif) = (device.index, 0);
-                self.bound(way, Hook::Ingress, &device, decider)?;
+                self.climb(way, &device, decider)?;
                 self.checked6(way, &device).map_err(refused)?;
                 self.pass(way, Hook::Prerouting, decider)?;
                 match self.arrived(way, &device).map_err(refused)? {
@@ -72,6 +71,7 @@ impl Run<'_, '_> {
             }
             Start::Host => {
                 self.packet.meta.iif = 0;
+                self.no_link();
                 let mut hop = self.own(way).map_err(refused)?;
                 let device = |hop: &Hop| way.device(hop.link).map_or(0, |device| device.index);
                 self.packet.meta.oif = device(&hop);
@@ -89,10 +89,11 @@ impl Run<'_, '_> {
     fn leave(&mut self, way: &Way<'_>, hop: &Hop, decider: &mut Decider) -> Result<End, End> {
         self.hop = Some(hop.clone());
         self.pass(way, Hook::Postrouting, decider)?;
+        let index = self.packet.meta.oif;
         if let Some(device) = way.device(hop.link) {
-            self.bound(way, Hook::Egress, device, decider)?;
+            self.egress(way, device, decider)?;
         }
-        Ok(End::Leaves(self.packet.meta.oif))
+        Ok(End::Leaves(index))
     }
 
     /// Chains of a hook, and translation.
@@ -110,7 +111,7 @@ impl Run<'_, '_> {
     }
 
     /// Chains of a hook that are bound to a device.
-    fn bound(
+    pub(super) fn bound(
         &mut self,
         way: &Way<'_>,
         hook: Hook,
@@ -133,7 +134,7 @@ impl Run<'_, '_> {
         if end == End::Accept { Ok(()) } else { Err(end) }
     }
 
-    fn is_v6(&self) -> bool {
+    pub(super) fn is_v6(&self) -> bool {
         self.packet.network().first().is_some_and(|byte| byte >> 4 == 6)
     }
 

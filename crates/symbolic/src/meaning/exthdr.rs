@@ -25,6 +25,9 @@ impl Meaning<'_> {
                 "it looks for an option or a header after a rule has changed what leads there",
             );
         }
+        if let Some(reason) = self.hidden(Base::Network, 0..u16::MAX, &live)? {
+            return unable(reason);
+        }
         let mut live = live;
         // `present` of a TCP option asks for its bytes, too.
         let bytes = match op {

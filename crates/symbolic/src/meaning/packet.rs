@@ -18,8 +18,29 @@ impl Meaning<'_> {
     fn present(&mut self, base: Base, bytes: u16) -> Decided<Region> {
         match self.universe.place.always_has(base, bytes) {
             true => Ok(self.universe.diagrams.all()),
-            false => self.universe.holds(Field::Present { base, bytes }),
+            false => {
+                let there = self.machine.field(self.universe, Field::Present { base, bytes })?;
+                Ok(there[0].region(&self.universe.diagrams))
+            }
         }
+    }
+
+    /// Why bytes of a header are not known of some of the packets.
+    pub(super) fn hidden(
+        &self,
+        base: Base,
+        bytes: std::ops::Range<u16>,
+        live: &Region,
+    ) -> Decided<Option<&'static str>> {
+        for of in self.machine.hidden.iter().filter(|of| of.base == base) {
+            if of.bytes.start < bytes.end
+                && bytes.start < of.bytes.end
+                && self.universe.diagrams.meet(&of.region, live)?
+            {
+                return Ok(Some(of.reason));
+            }
+        }
+        Ok(None)
     }
 
     pub(super) fn header(
@@ -31,6 +52,9 @@ impl Meaning<'_> {
         live: Region,
     ) -> Answer {
         let Some(end) = offset.checked_add(len.into()) else { return next(live) };
+        if let Some(reason) = self.hidden(base, offset..end, &live)? {
+            return unable(reason);
+        }
         let there = self.present(base, end)?;
         let mut live = self.universe.diagrams.and(&live, &there)?;
         let of_fragments = matches!(len, 1 | 2 | 4) && offset.is_multiple_of(u16::from(len));
@@ -61,6 +85,9 @@ impl Meaning<'_> {
             return unable("it writes outside of network and transport header");
         }
         let end = offset.saturating_add(len.into());
+        if let Some(reason) = self.hidden(base, offset..end, &live)? {
+            return unable(reason);
+        }
         let there = self.present(base, end)?;
         let mut live = self.universe.diagrams.and(&live, &there)?;
         if let Some(sum) = sum {

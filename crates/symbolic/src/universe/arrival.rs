@@ -47,20 +47,20 @@ impl Universe {
         self.with_values(&values(device))
     }
 
-    /// Values of what rules ask of the device of arrival, as functions of those few bits of its name
-    /// that tell the devices apart: a name has 128, and each would be a step in each diagram. Of
-    /// packets that arrive on no device they are anything.
+    /// Devices of arrival, each with its packets as functions of those few bits of its name that
+    /// tell the devices apart: a name has 128, and each would be a step in each diagram. Packets that
+    /// arrive on no device are with any of them.
     ///
     /// # Errors
     /// A limit.
-    pub(crate) fn arrival_bits(&mut self) -> Decided<Vec<(Field, Vec<Bit>)>> {
-        let all: Vec<_> = self.arrivals.iter().map(values).collect();
-        let names: Vec<Vec<u8>> = all.iter().map(|[(_, name), ..]| name.clone()).collect();
+    pub(crate) fn by_arrival(&mut self) -> Decided<Vec<(Device, Region)>> {
+        let all = self.arrivals.clone();
+        let names: Vec<Vec<u8>> = all.iter().map(|of| of.interface.name.to_vec()).collect();
         let name = self.bits(Field::Meta(MetaKey::IifName))?;
         let d = &self.diagrams;
         let telling = telling(&names);
         let mut devices = Vec::new();
-        for of_it in &names {
+        for (device, of_it) in all.into_iter().zip(&names) {
             let mut region = d.all();
             for bit in &telling {
                 let one = name[*bit].region(d);
@@ -69,9 +69,24 @@ impl Universe {
                     false => d.minus(&region, &one)?,
                 };
             }
-            devices.push(region);
+            devices.push((device, region));
         }
-        let known = d.union(&devices)?;
+        Ok(devices)
+    }
+
+    /// Values of what rules ask of the device on which packets are, by the device that they arrive
+    /// on. Of packets that arrive on no device they are anything.
+    ///
+    /// # Errors
+    /// A limit.
+    pub(crate) fn device_bits(
+        &mut self,
+        devices: &[(Device, Region)],
+    ) -> Decided<Vec<(Field, Vec<Bit>)>> {
+        let all: Vec<_> = devices.iter().map(|(device, _)| values(device)).collect();
+        let d = &self.diagrams;
+        let regions: Vec<Region> = devices.iter().map(|(_, region)| region.clone()).collect();
+        let known = d.union(&regions)?;
         let mut fields = Vec::new();
         for at in 0..all.first().map_or(0, |values| values.len()) {
             let field = all[0][at].0;
@@ -80,7 +95,7 @@ impl Universe {
             }
             let mut bits = Vec::new();
             for bit in 0..field.width() as usize {
-                let ones = all.iter().zip(&devices);
+                let ones = all.iter().zip(&regions);
                 let ones = ones.filter(|(values, _)| bit_of(&values[at].1, bit));
                 let ones: Vec<Region> = ones.map(|(_, region)| region.clone()).collect();
                 bits.push(Bit::of(d.among(&d.union(&ones)?, &known)?));

@@ -16,6 +16,7 @@ use penstock_program::expr::{CtDir, CtKey, MetaKey};
 use penstock_program::image::{ChainIndex, RuleIndex};
 use penstock_program::op::Op;
 
+use super::link::{Asked, asks_destination};
 use super::routed::Out;
 use super::translation::{Moved, Side};
 use super::{Decision, Failure, Left, Walk};
@@ -113,9 +114,14 @@ impl Walk<'_, '_> {
             self.decide(absent, End::Refused(Refusal::Absent), None);
         }
         self.no_way_out();
+        self.asked_link = Asked::by(self.program);
         if way.start == Start::Arrival {
-            let known = self.universe.arrival_bits();
+            let known = self.universe.by_arrival();
+            let known = self.limit(known)?;
+            let known = self.universe.device_bits(&known);
             self.machine.writes.extend(self.limit(known)?);
+        } else {
+            self.no_link();
         }
         let first = self.first_tuples(&region);
         self.limit(first)?;
@@ -136,7 +142,6 @@ impl Walk<'_, '_> {
         for field in self.universe.fields().to_vec() {
             let is_whole = match field {
                 Field::Present { base: Base::Network, bytes } => bytes <= 20,
-                Field::Present { base: Base::Link, bytes } => bytes <= 14,
                 _ => continue,
             };
             if is_whole {
@@ -182,11 +187,9 @@ impl Walk<'_, '_> {
             }
             let d = &self.universe.diagrams;
             region = d.and(&region, &d.union(&known)?)?;
-            if self.universe.has(Field::Meta(MetaKey::PktType)) {
-                let kind = self.universe.bits(Field::Meta(MetaKey::PktType))?;
-                let d = &self.universe.diagrams;
-                let seen = bits::at_most(d, &kind, &[PacketType::Multicast as u8])?;
-                region = d.and(&region, &seen)?;
+            if self.universe.has(Field::Meta(MetaKey::PktType)) || asks_destination(self.universe) {
+                let kinds = self.kinds(way)?;
+                region = self.universe.diagrams.and(&region, &kinds)?;
             }
         }
         Ok(region)
@@ -194,15 +197,7 @@ impl Walk<'_, '_> {
 
     /// What a packet finds that arrives.
     fn arrive(&mut self, way: &Way<'_>, live: Live) -> Walked {
-        let mut live = live;
-        for (index, passage) in way.of_devices(Hook::Ingress) {
-            let Some(device) = way.devices.iter().find(|device| device.index == index) else {
-                continue;
-            };
-            let on_it = self.arriving_on(device);
-            let on_it = self.limit(on_it)?;
-            live = self.pass_some(passage, live, &on_it)?;
-        }
+        let mut live = self.ingress(way, live)?;
         let refused = self.refused6(way, &live.region);
         for (why, region) in self.limit(refused)? {
             self.end_some(&live, &region, End::Refused(why))?;
@@ -430,14 +425,10 @@ impl Walk<'_, '_> {
         self.ways = ways.to_vec();
         let kinds = self.kinds_of_way_out(&all);
         self.limit(kinds)?;
-        let mut live = self.pass(way, Hook::Postrouting, live)?;
-        for (index, passage) in way.of_devices(Hook::Egress) {
-            if index == device {
-                self.universe.place.hook = Hook::Egress;
-                self.untranslated = None;
-                live = self.through(passage, live)?;
-            }
-        }
+        let live = self.pass(way, Hook::Postrouting, live)?;
+        let sent = self.machine.clone();
+        let live = self.egress(way, device, live)?;
+        self.forget_devices(sent);
         self.tell(&all);
         let values = self.machine.writes.clone();
         self.passed.left.push(Left { region: all, device, values });
@@ -461,7 +452,7 @@ impl Walk<'_, '_> {
     }
 
     /// Passes those packets through chains that are in a region, and the others around them.
-    fn pass_some(
+    pub(super) fn pass_some(
         &mut self,
         passage: &Passage,
         live: Live,
@@ -479,7 +470,7 @@ impl Walk<'_, '_> {
     }
 
     /// Passes packets through chains.
-    fn through(&mut self, passage: &Passage, live: Live) -> Result<Live, Failure> {
+    pub(super) fn through(&mut self, passage: &Passage, live: Live) -> Result<Live, Failure> {
         if live.region.is_none() {
             return Ok(live);
         }
