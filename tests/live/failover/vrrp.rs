@@ -45,6 +45,33 @@ while True:
     threading.Thread(target=stream, args=(listen.accept()[0],)).start()
 "#;
 
+/// The SSH server of B, for root with one key; files of the user that it looks at are of its own.
+const SSHD: &str = r#"
+set -e
+dir=$1
+cd "$dir"
+dropbearkey -t ed25519 -f host >host.log 2>&1
+dropbearkey -t ed25519 -f own >own.log 2>&1
+mount -t tmpfs -o mode=700 none /root
+mkdir -m 700 /root/.ssh
+grep ^ssh-ed25519 own.log >/root/.ssh/authorized_keys
+chmod 600 /root/.ssh/authorized_keys
+exec dropbear -F -E -s -m -r host -p 198.18.1.2:22 -P sshd.pid
+"#;
+
+/// Sends a number twenty times a second to a shell by SSH, which sends it back, until a file is
+/// there. The last line that comes says how the session has ended.
+const SSH: &str = r#"
+cd "$1"
+number=0
+while [ ! -e stop ]; do
+    echo $number
+    number=$((number + 1))
+    sleep 0.05
+done | HOME="$1" dbclient -y -y -T -i own root@198.18.1.2 'while read -r number; do echo "$number"; done'
+echo "ended with $?"
+"#;
+
 /// All connections are translated, and neither begin in the middle nor with an invalid packet.
 fn rules(prefix: char) -> String {
     format!(
@@ -122,7 +149,8 @@ impl Networks {
     /// A and B have one wire each to both firewalls. `None` where something is missing.
     fn new(runs: [Peer; 2], config: impl Fn(&Net, u8, &Path) -> String) -> Option<Self> {
         let mut net = Net::new()?;
-        let needed = ["keepalived", "conntrackd", "conntrack", "python3", "nft", "iperf3"];
+        let needed =
+            ["keepalived", "conntrackd", "conntrack", "python3", "nft", "iperf3", "dropbear"];
         if !needed.iter().all(|program| net.has(program)) {
             return None;
         }
@@ -283,6 +311,20 @@ impl Networks {
         }
     }
 
+    /// A session of SSH from A to B begins; its lines come to the file that is returned with it.
+    fn session(&mut self) -> (Reading, PathBuf) {
+        let [server, client, lines] =
+            ["sshd.sh", "ssh.sh", "ssh.log"].map(|name| self.path(0, name));
+        std::fs::write(&server, SSHD).unwrap();
+        std::fs::write(&client, SSH).unwrap();
+        let directory = self.path(0, "");
+        let directory = directory.display();
+        self.net.spawn_in('b', &format!("unshare -m sh {} {directory}", server.display()));
+        self.net.until("SSH listens", |net| net.run(&net.b, "ss -lnt | grep -q :22").0);
+        let line = format!("sh {} {directory}", client.display());
+        (self.net.spawn_in_file(&self.net.a, &line, &lines), lines)
+    }
+
     /// Resets of established connections that A and B have sent or seen.
     fn resets(&self) -> u64 {
         let of = |namespace: &str| {
@@ -306,7 +348,7 @@ impl Drop for Networks {
         }
         for number in [0, 1] {
             if std::thread::panicking() {
-                for name in ["log", "keepalived.log", "talk.log", "iperf.json"] {
+                for name in ["log", "keepalived.log", "talk.log", "ssh.log", "iperf.json"] {
                     let text = std::fs::read_to_string(self.path(number, name));
                     eprintln!("{number}: {name}:\n{}", text.unwrap_or_default());
                 }
@@ -326,7 +368,7 @@ fn conntrackd(_: &Net, own: u8, directory: &Path) -> String {
     config("FTFW { }", Link::Unicast4, own, directory)
 }
 
-/// Fifty streams and one that waits for each answer go on when the first firewall fails.
+/// Fifty streams, one that waits for each answer and a session of SSH go on when the first firewall fails.
 fn streams_survive(runs: [Peer; 2], config: impl Fn(&Net, u8, &Path) -> String) {
     let Some(mut networks) = Networks::new(runs, config) else { return };
     networks.elect(0, 150);
@@ -345,8 +387,10 @@ fn streams_survive(runs: [Peer; 2], config: impl Fn(&Net, u8, &Path) -> String) 
     let line = format!("iperf3 -c 198.18.1.2 -P {STREAMS} -b 200K -t 16 --json");
     let said = networks.path(0, "iperf.json");
     let iperf = networks.net.spawn_in_file(&networks.net.a, &line, &said);
-    // Those of data, that of control, and the other one.
-    let all = STREAMS + 2;
+    let (session, lines) = networks.session();
+    let typed = || std::fs::read_to_string(&lines).unwrap_or_default().lines().count();
+    // Those of data, that of control, and the two others.
+    let all = STREAMS + 3;
     networks.net.until("all are established", |_| networks.established() == all);
     networks.net.until("all are told", |_| networks.cached(1) >= all);
     let counted = || -> (u64, f64) {
@@ -354,20 +398,28 @@ fn streams_survive(runs: [Peer; 2], config: impl Fn(&Net, u8, &Path) -> String) 
         let (count, longest) = text.split_once(' ').unwrap_or(("0", "0"));
         (count.parse().unwrap(), longest.parse().unwrap())
     };
-    networks.net.until("answers come", |_| counted().0 > 50);
+    networks.net.until("answers come", |_| counted().0 > 50 && typed() > 5);
     networks.net.until("only the first one is primary", |_| {
         networks.has_addresses(0) && !networks.has_addresses(1)
     });
     let resets = networks.resets();
     networks.fail(0);
     networks.net.until("the second one is primary", |_| networks.has_addresses(1));
-    let before = counted().0;
-    networks.net.until("answers go on", |_| counted().0 > before + 100);
+    let before = (counted().0, typed());
+    networks
+        .net
+        .until("answers go on", |_| counted().0 > before.0 + 100 && typed() > before.1 + 20);
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!((networks.established(), networks.resets()), (all, resets), "{runs:?}");
     iperf.wait();
     std::fs::write(&stop, "").unwrap();
     let log = talking.wait();
+    drop(session.wait());
+    let session = std::fs::read_to_string(&lines).unwrap();
+    let mut echoed: Vec<_> = session.lines().collect();
+    assert_eq!(echoed.pop(), Some("ended with 0"), "{session}");
+    let numbers = (0..echoed.len()).map(|number| number.to_string());
+    assert!(echoed.iter().copied().eq(numbers), "{session}");
     let said = std::fs::read_to_string(&said).unwrap();
     assert!(!said.contains("\"error\""), "{log}{said}");
     let retransmits = said.split("\"sum_sent\"").nth(1).and_then(|sums| {
