@@ -505,19 +505,42 @@ impl Resolver<'_> {
         }
         let mut refused = None;
         let mut presence_only = true;
-        let elements = set.elements().map_values(|value| {
+        let link = |value: &ElementValue| {
             let linked = self.link_value(set, value).unwrap_or_else(|reason| {
                 refused.get_or_insert(reason);
                 LinkedValue { data: LinkedData::None, statements: Box::default() }
             });
             presence_only &= linked.statements.is_empty();
             linked
-        });
+        };
+        let elements = match self.linked_before(set) {
+            Some((before, linked)) => {
+                set.elements().map_values_after((&before.elements(), linked), link)
+            }
+            None => set.elements().map_values(link),
+        };
         if let Some(reason) = refused {
             return Err(reason);
         }
         let elements = if presence_only { elements.presence_only() } else { elements };
         Ok(LinkedSet { elements: LinkedElements::Fixed(Arc::new(elements)), key_len, value_len })
+    }
+
+    /// The set as it was in the generation before, and what was linked of it: no element of it had
+    /// statements, and what elements mean does not depend on anything else.
+    fn linked_before(&self, set: &Set) -> Option<(&Set, &penstock_sets::Set<LinkedValue>)> {
+        if !matches!(set.data, None | Some(MapData::Value { .. })) {
+            return None;
+        }
+        let table = &self.before.tables.get(&self.table.handle)?.table;
+        let before = table.sets.iter().find(|before| before.handle == set.handle)?;
+        let (_, linked) = self.before.sets.get(&address(before))?;
+        match &linked.elements {
+            LinkedElements::Fixed(elements) if elements.is_presence_only() => {
+                Some((before, elements))
+            }
+            _ => None,
+        }
     }
 
     fn link_value(&self, set: &Set, value: &ElementValue) -> Result<LinkedValue, LinkReason> {

@@ -23,6 +23,7 @@
 //! over.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use penstock_classify::{Builder, Classifier, Interval, Location, MAX_DIMENSIONS};
 
@@ -113,6 +114,8 @@ pub(crate) struct Ranges {
     /// Place in that order, by slot.
     places: Vec<u32>,
     dead: usize,
+    /// Changes with the places of entries that stay.
+    numbering: u64,
     levels: Vec<Level>,
     /// Not in a level yet, later in order than all that are.
     waiting: Vec<u32>,
@@ -126,6 +129,12 @@ pub(crate) struct Ranges {
 enum Sealed {
     Tables(Arc<Rfc>),
     Trees(Arc<Classifier>),
+}
+
+/// A number that no index has had.
+fn next_numbering() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Relaxed)
 }
 
 /// First and last key as one.
@@ -156,6 +165,7 @@ impl Ranges {
             order: Vec::new(),
             places: Vec::new(),
             dead: 0,
+            numbering: next_numbering(),
             levels: Vec::new(),
             waiting: Vec::new(),
             classified: None,
@@ -359,6 +369,16 @@ impl Ranges {
         Some(slot)
     }
 
+    /// Place in the order of insertion of the entry at a slot.
+    pub fn place(&self, slot: u32) -> u32 {
+        self.places.get(slot as usize).copied().unwrap_or(DEAD)
+    }
+
+    /// Entries keep their places while it is the same.
+    pub fn numbering(&self) -> u64 {
+        self.numbering
+    }
+
     pub fn in_order(&self) -> Vec<u32> {
         self.order.iter().copied().filter(|&slot| slot != DEAD).collect()
     }
@@ -378,6 +398,9 @@ impl Ranges {
         // What is new costs each lookup a little, another classifier costs much, but seldom.
         if classified > 0 && new.max(self.dead) <= FEW.max(classified / BESIDE) {
             return;
+        }
+        if self.dead > 0 {
+            self.numbering = next_numbering();
         }
         self.order.retain(|&slot| slot != DEAD);
         self.dead = 0;

@@ -273,11 +273,16 @@ impl<V> Set<V> {
 
     /// A set with the same keys and other values; it shares the index.
     pub fn map_values<W>(&self, mut f: impl FnMut(&V) -> W) -> Set<W> {
+        Set { slots: self.slots.map(&mut f), ..self.without_slots(&mut f) }
+    }
+
+    /// What has the keys of this set, but no elements besides the catch-all.
+    fn without_slots<W>(&self, f: &mut impl FnMut(&V) -> W) -> Set<W> {
         Set {
             description: self.description.clone(),
             backend: self.backend,
             index: self.index.clone(),
-            slots: self.slots.map(&mut f),
+            slots: Slots::new(self.description.key_len),
             catch_all: self
                 .catch_all
                 .as_deref()
@@ -285,6 +290,47 @@ impl<V> Set<V> {
             first_expiry: self.first_expiry,
             chosen: self.chosen,
             presence_only: false,
+        }
+    }
+
+    /// [`Set::map_values`], where an earlier state of this set and what was made of it by an equal
+    /// function are known: that is shared where elements have not changed, so it costs what has
+    /// changed. The function is called for each element that has, and for some that have not.
+    pub fn map_values_after<W>(
+        &self,
+        (before, made): (&Set<V>, &Set<W>),
+        mut f: impl FnMut(&V) -> W,
+    ) -> Set<W> {
+        Set {
+            slots: self.slots.map_after((&before.slots, &made.slots), &mut f),
+            ..self.without_slots(&mut f)
+        }
+    }
+
+    /// Elements that an earlier state of this set, or of one that was made of it
+    /// ([`Set::map_values_after`]), may not have, or may have with another value, each with its place
+    /// ([`Set::numbering`]). It costs what has changed: some that have not changed are there, too.
+    /// The catch-all element is there in any case.
+    pub fn differing<'a>(
+        &'a self,
+        other: &'a Set<V>,
+    ) -> impl Iterator<Item = (u32, ElementRef<'a, V>)> {
+        let place = |slot| match &*self.index {
+            Index::Ranges(i) => i.place(slot),
+            _ => 0,
+        };
+        let apart = self.slots.iter_apart(&other.slots);
+        let catch_all = self.catch_all.as_deref().map(|element| (0, element.view()));
+        apart.map(move |(slot, element)| (place(slot), element)).chain(catch_all)
+    }
+
+    /// By which numbers the places of elements are, of a concatenation of ranges: of several that
+    /// match, the one with the least place is found. In states of a set with the same numbering, an
+    /// element keeps its place, and one that is added has a greater one than all before.
+    pub fn numbering(&self) -> u64 {
+        match &*self.index {
+            Index::Ranges(i) => i.numbering(),
+            _ => 0,
         }
     }
 }

@@ -90,6 +90,12 @@ impl<V> Chunk<V> {
         Some(ElementRef { key, key_end, value, expires_at })
     }
 
+    /// Same keys and expiries, other values.
+    fn map<W>(&self, f: &mut impl FnMut(&V) -> W) -> Chunk<W> {
+        let values = self.values.iter().map(|v| v.as_ref().map(&mut *f)).collect();
+        Chunk { keys: self.keys.clone(), values, expiries: self.expiries.clone() }
+    }
+
     fn set_expiry(&mut self, at: usize, expires_at: Option<u64>) {
         if let Some(expiry) = self.expiries.get_mut(at) {
             *expiry = NEVER;
@@ -150,15 +156,39 @@ impl<V> Slots<V> {
 
     /// Same slots, other values.
     pub fn map<W>(&self, mut f: impl FnMut(&V) -> W) -> Slots<W> {
-        let mut chunk = |c: &Arc<Chunk<V>>| {
-            Arc::new(Chunk {
-                keys: c.keys.clone(),
-                values: c.values.iter().map(|v| v.as_ref().map(&mut f)).collect(),
-                expiries: c.expiries.clone(),
-            })
-        };
-        let chunks = self.chunks.iter().map(&mut chunk).collect();
+        let chunks = self.chunks.iter().map(|c| Arc::new(c.map(&mut f))).collect();
         Slots { key_len: self.key_len, chunks, free: self.free.clone(), len: self.len }
+    }
+
+    /// [`Slots::map`], where values are taken from what was made of earlier slots in chunks that these
+    /// share with them.
+    pub fn map_after<W>(
+        &self,
+        (before, made): (&Slots<V>, &Slots<W>),
+        mut f: impl FnMut(&V) -> W,
+    ) -> Slots<W> {
+        let chunk = |(n, c): (usize, &Arc<Chunk<V>>)| match (before.chunks.get(n), made.chunks.get(n))
+        {
+            (Some(before), Some(made)) if Arc::ptr_eq(before, c) => made.clone(),
+            _ => Arc::new(c.map(&mut f)),
+        };
+        let chunks = self.chunks.iter().enumerate().map(chunk).collect();
+        Slots { key_len: self.key_len, chunks, free: self.free.clone(), len: self.len }
+    }
+
+    /// Taken slots in chunks that these do not share with others, in no order.
+    pub fn iter_apart<'a>(
+        &'a self,
+        other: &'a Slots<V>,
+    ) -> impl Iterator<Item = (u32, ElementRef<'a, V>)> {
+        let apart = |(n, chunk): &(usize, &'a Arc<Chunk<V>>)| {
+            !other.chunks.get(*n).is_some_and(|other| Arc::ptr_eq(chunk, other))
+        };
+        let chunks = self.chunks.iter().enumerate().filter(apart);
+        chunks.flat_map(move |(n, chunk)| {
+            let element = move |at| Some(((n * CHUNK + at) as u32, chunk.get(at, self.key_len)?));
+            (0..chunk.values.len()).filter_map(element)
+        })
     }
 
     /// Taken slots, in no order.

@@ -146,6 +146,22 @@ fn descriptions() -> Vec<Description> {
     all
 }
 
+/// What has changed is among what [`Set::differing`] gives, with places in the order of the set.
+fn check_differing(before: &Set<u64>, now: &Set<u64>, context: &str) {
+    let all = |s: &Set<u64>| s.iter().map(|e| e.to_element()).collect::<Vec<_>>();
+    let (were, are) = (all(before), all(now));
+    let mut differ: Vec<_> = now.differing(before).map(|(n, e)| (n, e.to_element())).collect();
+    for changed in are.iter().filter(|e| !were.contains(e)) {
+        assert!(differ.iter().any(|(_, e)| e == changed), "{changed:?} {context}");
+    }
+    differ.retain(|(_, e)| !e.key.is_empty());
+    differ.sort_by_key(|(place, _)| *place);
+    if now.backend() == Backend::ConcatenatedRanges {
+        let order = differ.iter().map(|(_, e)| are.iter().position(|other| other == e));
+        assert!(order.is_sorted(), "{context}");
+    }
+}
+
 /// `backend` is what holds the set; where there is none, the set chooses.
 fn run(seed: u64, description: &Description, backend: Option<Backend>, steps: usize) {
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -158,6 +174,7 @@ fn run(seed: u64, description: &Description, backend: Option<Backend>, steps: us
     };
     let mut model = Model { description: description.clone(), elements: Vec::new() };
     let mut now = 1;
+    let mut doubled_before: Option<(Set<u32>, Set<u64>)> = None;
     let mut older: Option<(Set<u32>, Vec<Element<u32>>)> = None;
     for step in 0..steps {
         let context = || format!("seed {seed} step {step} {backend:?} {description:?}");
@@ -193,7 +210,18 @@ fn run(seed: u64, description: &Description, backend: Option<Backend>, steps: us
                 model.elements.clear();
             }
             14 => {
-                let doubled = set.map_values(|v| u64::from(*v) * 2);
+                let double = |v: &u32| u64::from(*v) * 2;
+                let made = match &doubled_before {
+                    Some((before, made)) => set.map_values_after((before, made), double),
+                    None => set.map_values(double),
+                };
+                let all = |s: &Set<u64>| s.iter().map(|e| e.to_element()).collect::<Vec<_>>();
+                assert_eq!(all(&made), all(&set.map_values(double)), "{}", context());
+                if let Some((_, before)) = &doubled_before {
+                    check_differing(before, &made, &context());
+                }
+                let doubled = made.clone();
+                doubled_before = Some((set.clone(), made));
                 let k = key(&mut rng, description);
                 let expected = model.lookup(&k, now).map(|v| u64::from(v) * 2);
                 assert_eq!(doubled.lookup(&k, now).map(|e| *e.value), expected, "{}", context());
