@@ -35,6 +35,11 @@ const SETS: &str = "table netdev t {
     set timed { type ipv4_addr; flags timeout; timeout 20s; elements = { 198.18.0.2, 198.18.0.3 timeout 1h }; }
     set spell { type ipv4_addr; flags interval,timeout; }
     set pairs { typeof ip saddr . udp dport; size 50; elements = { 198.18.0.1 . 2 }; }
+    set areas { typeof ip saddr . udp dport; flags interval; size 200; elements = { 198.18.0.0/30 . 1-3 }; }
+    set brief { typeof ip saddr . udp dport; flags interval,timeout; }
+    set areas6 { typeof ip6 saddr . udp dport; flags interval; elements = { 2001:db8::2-2001:db8::5 . 2-4 }; }
+    map lanes { typeof ip saddr . udp dport : meta mark; flags interval; elements = { 198.18.0.4 . 1-4 : 3 }; }
+    map yards { typeof ip saddr . udp dport : verdict; flags interval; }
     map marks { type ipv4_addr : mark; elements = { 198.18.0.4 : 3, * : 4 }; }
     map wide { type ipv4_addr : mark; flags interval; elements = { 198.18.0.4-198.18.0.7 : 3 }; }
     map ways { type inet_service : verdict; elements = { 1 : drop, 2 : jump one, 3 : accept }; }
@@ -67,7 +72,13 @@ fn verdict(rng: &mut Rng) -> &'static str {
 
 fn condition(rng: &mut Rng) -> String {
     let inverse = pick(rng, &["", "", "!= "]);
-    match rng.u8(..11) {
+    match rng.u8(..15) {
+        11 | 12 => format!("ip saddr . udp dport {inverse}@areas"),
+        13 => format!("ip saddr . udp dport {inverse}@brief"),
+        14 => format!(
+            "meta mark set ip saddr . udp dport map @lanes meta mark {inverse}{}",
+            rng.u8(1..5)
+        ),
         0 => format!("ip saddr {inverse}@plain"),
         1 => format!("udp dport {inverse}@ports"),
         2 => format!("udp dport {inverse}@spans"),
@@ -83,14 +94,17 @@ fn condition(rng: &mut Rng) -> String {
 }
 
 fn rule(rng: &mut Rng) -> String {
-    match rng.u8(..6) {
+    match rng.u8(..7) {
+        6 => return "ip saddr . udp dport vmap @yards".into(),
         0 => return "udp dport vmap @ways".into(),
         1 => return "ip saddr vmap @roads".into(),
         _ => {}
     }
     let mut rule = String::new();
     if rng.u8(..6) == 0 {
-        write!(rule, "ip6 saddr {}@nets6 ", pick(rng, &["", "!= "])).unwrap();
+        let of = pick(rng, &["ip6 saddr ", "ip6 saddr . udp dport "]);
+        let set = if of.contains('.') { "@areas6" } else { "@nets6" };
+        write!(rule, "{of}{}{set} ", pick(rng, &["", "!= "])).unwrap();
         return rule + "counter drop";
     }
     for _ in 0..rng.u8(1..3) {
@@ -100,8 +114,34 @@ fn rule(rng: &mut Rng) -> String {
     rule + pick(rng, &["counter", "counter drop", "counter accept", "drop"])
 }
 
+/// An address or some, and a port or some. They may overlap others.
+fn area(rng: &mut Rng) -> String {
+    let host = rng.u8(1..12);
+    let hosts = match rng.u8(..4) {
+        0 => format!("198.18.0.{host}-198.18.0.{}", host + rng.u8(1..6)),
+        1 => format!("198.18.0.{}/{}", host & 12, rng.u8(28..31)),
+        _ => format!("198.18.0.{host}"),
+    };
+    let port = rng.u8(1..10);
+    match rng.u8(..3) {
+        0 => format!("{hosts} . {port}-{}", port + rng.u8(1..5)),
+        _ => format!("{hosts} . {port}"),
+    }
+}
+
 fn element(rng: &mut Rng) -> (&'static str, String) {
-    match rng.u8(..12) {
+    match rng.u8(..19) {
+        12..=14 => ("areas", area(rng)),
+        15 => {
+            let timeout = pick(rng, &["", " timeout 5s", " timeout 1m"]);
+            ("brief", format!("{}{timeout}", area(rng)))
+        }
+        16 => ("lanes", format!("{} : {}", area(rng), rng.u8(1..5))),
+        17 => ("yards", format!("{} : {}", area(rng), verdict(rng))),
+        18 => {
+            let (host, port) = (rng.u8(0..6), rng.u8(1..5));
+            ("areas6", format!("2001:db8::{host:x}-2001:db8::{:x} . {port}", host + rng.u8(1..6)))
+        }
         0 => ("plain", address(rng)),
         1 => ("ports", rng.u8(1..5).to_string()),
         2 => ("spans", pick(rng, &["1", "2-3", "4-9", "10"]).to_owned()),
@@ -135,7 +175,7 @@ fn command(rng: &mut Rng) -> String {
         let (set, element) = element(rng);
         let word = pick(rng, &["add", "add", "add", "create", "delete", "destroy"]);
         let line = match rng.u8(..24) {
-            0 => format!("flush set netdev t {}", pick(rng, &["plain", "nets", "pairs"])),
+            0 => format!("flush set netdev t {}", pick(rng, &["plain", "nets", "pairs", "areas"])),
             1 => format!("add rule netdev t in {}", rule(rng)),
             2 => format!("insert rule netdev t in {}", rule(rng)),
             _ => format!("{word} element netdev t {set} {{ {element} }}"),
@@ -210,6 +250,70 @@ fn elements_change_without_a_new_program() {
     pair.now += 6 * SECOND;
     passes(&mut pair, 20);
     assert_eq!(pair.loaded, 2);
+}
+
+/// Many intervals, and concatenations of intervals, that come and go a few at a time: they are in the
+/// same two maps, which fill and empty.
+#[test]
+fn many_intervals_come_and_go() {
+    if !rights::may_load() {
+        return;
+    }
+    let mut pair = Pair::at_tcx(
+        "table netdev t {\n set i { type ipv4_addr; flags interval; size 6000; }\n\
+         set c { typeof ip saddr . udp dport; flags interval; size 6000; }\n\
+         chain in { type filter hook ingress device \"lan\" priority 0; policy accept;\n\
+         ip saddr @i counter drop; ip saddr . udp dport @c counter drop; }\n}\n",
+    );
+    let seed = penstock_testkit::seed();
+    let mut rng = Rng::with_seed(seed);
+    // Each is in a piece of eight addresses of its own.
+    let mut there = vec![[false; 2]; 2048];
+    let text = |set: usize, n: usize| {
+        let (a, b, from) = (n / 32 / 256, n / 32 % 256, n % 32 * 8);
+        let (first, last) = (format!("198.{}.{b}.{}", 18 + a, from + n % 3), from + 3 + n % 5);
+        match set {
+            0 => format!("{first}-198.{}.{b}.{last}", 18 + a),
+            _ => format!("{first}-198.{}.{b}.{last} . {}-{}", 18 + a, n % 7, n % 7 + n % 4),
+        }
+    };
+    let mut dropped = 0;
+    for round in 0..penstock_testkit::rounds(120) {
+        // They grow in number, shrink, and grow again.
+        let grows = round / 40 % 2 == 0;
+        let mut commands = String::new();
+        let few = if round % 10 == 0 { 300 } else { 12 };
+        for set in 0..2 {
+            let (mut new, mut gone) = (Vec::new(), Vec::new());
+            for _ in 0..few {
+                let n = rng.usize(..there.len());
+                let is = &mut there[n][set];
+                if *is == grows || rng.u8(..4) == 0 {
+                    continue;
+                }
+                *is = grows;
+                if grows { new.push(text(set, n)) } else { gone.push(text(set, n)) }
+            }
+            let name = ["i", "c"][set];
+            for (word, all) in [("add", new), ("delete", gone)] {
+                if !all.is_empty() {
+                    let all = all.join(", ");
+                    writeln!(commands, "{word} element netdev t {name} {{ {all} }}").unwrap();
+                }
+            }
+        }
+        pair.command(&commands);
+        for _ in 0..20 {
+            let (n, port) = (rng.usize(..there.len()), rng.u16(..12));
+            let (a, b) = (n / 32 / 256, n / 32 % 256);
+            let from = format!("198.{}.{b}.{}", 18 + a, n % 32 * 8 + rng.usize(..8));
+            let link = Ethernet::new("02:00:00:00:00:01", "02:00:00:00:00:02");
+            let packet = Ipv4::new(&*from, "198.19.0.1") / Udp::new(5000, port);
+            dropped += usize::from(!pair.frame(&(link / packet / payload(vec![7; 20])).build()));
+        }
+    }
+    assert!(dropped > 100, "seed {seed}: {dropped}");
+    assert_eq!(pair.loaded, 2, "seed {seed}");
 }
 
 /// A set that outgrows its room gets another map, and one that is full gets no more.

@@ -307,6 +307,19 @@ impl<V> Set<V> {
         }
     }
 
+    fn place(&self, slot: u32) -> u32 {
+        match &*self.index {
+            Index::Ranges(i) => i.place(slot),
+            _ => 0,
+        }
+    }
+
+    /// All elements in no order, each with its place ([`Set::numbering`]), and the catch-all element.
+    pub fn placed(&self) -> impl Iterator<Item = (u32, ElementRef<'_, V>)> {
+        let all = self.slots.iter().map(|(slot, element)| (self.place(slot), element));
+        all.chain(self.catch_all.as_deref().map(|element| (0, element.view())))
+    }
+
     /// Elements that an earlier state of this set, or of one that was made of it
     /// ([`Set::map_values_after`]), may not have, or may have with another value, each with its place
     /// ([`Set::numbering`]). It costs what has changed: some that have not changed are there, too.
@@ -315,13 +328,9 @@ impl<V> Set<V> {
         &'a self,
         other: &'a Set<V>,
     ) -> impl Iterator<Item = (u32, ElementRef<'a, V>)> {
-        let place = |slot| match &*self.index {
-            Index::Ranges(i) => i.place(slot),
-            _ => 0,
-        };
         let apart = self.slots.iter_apart(&other.slots);
         let catch_all = self.catch_all.as_deref().map(|element| (0, element.view()));
-        apart.map(move |(slot, element)| (place(slot), element)).chain(catch_all)
+        apart.map(|(slot, element)| (self.place(slot), element)).chain(catch_all)
     }
 
     /// By which numbers the places of elements are, of a concatenation of ranges: of several that

@@ -167,11 +167,11 @@ impl<V> Slots<V> {
         (before, made): (&Slots<V>, &Slots<W>),
         mut f: impl FnMut(&V) -> W,
     ) -> Slots<W> {
-        let chunk = |(n, c): (usize, &Arc<Chunk<V>>)| match (before.chunks.get(n), made.chunks.get(n))
-        {
-            (Some(before), Some(made)) if Arc::ptr_eq(before, c) => made.clone(),
-            _ => Arc::new(c.map(&mut f)),
-        };
+        let chunk =
+            |(n, c): (usize, &Arc<Chunk<V>>)| match (before.chunks.get(n), made.chunks.get(n)) {
+                (Some(before), Some(made)) if Arc::ptr_eq(before, c) => made.clone(),
+                _ => Arc::new(c.map(&mut f)),
+            };
         let chunks = self.chunks.iter().enumerate().map(chunk).collect();
         Slots { key_len: self.key_len, chunks, free: self.free.clone(), len: self.len }
     }

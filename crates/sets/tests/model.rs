@@ -509,3 +509,39 @@ fn backends_are_selected_by_type_and_size() {
         assert_eq!((found, set.structure()), ([None, Some(len)], structure), "{description:?}");
     }
 }
+
+/// What is made of a large set, and what is compared with it, after one change, costs as little as
+/// the change.
+#[test]
+fn a_change_of_many_elements_concerns_few() {
+    let of = |n: u32| Element {
+        key: n.to_be_bytes().into(),
+        key_end: Some((n + 1).to_be_bytes().into()),
+        value: n,
+        expires_at: None,
+    };
+    let description = Description { key_len: 4, interval: true, ..Description::default() };
+    let mut set = Set::new(description).unwrap();
+    (0..50_000).for_each(|n| set.insert(of(n * 4), 0).unwrap());
+    set.commit();
+    let (before, made) = (set.clone(), set.map_values(|v| u64::from(*v)));
+    let mut changed = set.clone();
+    changed.remove(&of(400).key, of(400).key_end.as_deref(), 0).unwrap();
+    changed.insert(of(1_000_000), 0).unwrap();
+    changed.commit();
+    let mut asked = 0;
+    let made_of_changed = changed.map_values_after((&before, &made), |v| {
+        asked += 1;
+        u64::from(*v)
+    });
+    assert!(asked < 1_000, "{asked}");
+    for (one, other) in [(&made_of_changed, &made), (&made, &made_of_changed)] {
+        let differing = one.differing(other).count();
+        assert!((1..1_000).contains(&differing), "{differing}");
+    }
+    assert_eq!(
+        made_of_changed.lookup(&[0, 0x0f, 0x42, 0x40], 0).map(|e| *e.value),
+        Some(1_000_000)
+    );
+    assert!(made_of_changed.lookup(&[0, 0, 1, 0x90], 0).is_none());
+}

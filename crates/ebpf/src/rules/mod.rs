@@ -28,12 +28,13 @@ mod find;
 mod frame;
 mod hash;
 mod kernel;
-mod live_lookup;
-mod live_sets;
+mod live;
 mod log;
 mod long;
 mod lower;
+mod masks;
 mod meta;
+mod pieces;
 mod place;
 mod plan;
 mod prologue;
@@ -180,7 +181,7 @@ pub struct Compiled {
     pub code: Code,
     kind: ProgramKind,
     counters: Counters,
-    live: Vec<live_sets::Use>,
+    live: Vec<live::Use>,
     /// What its records are about.
     sites: Vec<Arc<Site>>,
 }
@@ -189,9 +190,8 @@ impl Compiled {
     /// Whether both look into the same maps of sets that clients change: then the next program may
     /// be equal to this one, which has been in force before `other`.
     pub fn shares_sets_with(&self, other: &Compiled) -> bool {
-        let is_of_other = |used: &live_sets::Use| {
-            other.live.iter().any(|other| Arc::ptr_eq(&used.live, &other.live))
-        };
+        let is_of_other =
+            |used: &live::Use| other.live.iter().any(|other| Arc::ptr_eq(&used.live, &other.live));
         self.live.iter().any(is_of_other)
     }
 
@@ -264,7 +264,7 @@ pub fn compile_with(job: Job<'_>, long: usize) -> Result<Compiled, NotOffloadabl
         options: None,
         extensions: None,
         constants: constants::Constants::default(),
-        named: live_sets::Named::of(job.image),
+        named: live::Named::of(job.image),
         live_uses: Vec::new(),
         record: None,
         step: None,
@@ -310,9 +310,9 @@ struct Compiler<'a> {
     /// Maps that are only read.
     constants: constants::Constants,
     /// Which sets clients may change.
-    named: live_sets::Named,
+    named: live::Named,
     /// Sets in maps that stay when elements change.
-    live_uses: Vec<live_sets::Use>,
+    live_uses: Vec<live::Use>,
     /// The function that tells of a packet, if something needs it.
     record: Option<Label>,
     /// The function that tells of a step, if something needs it.

@@ -15,7 +15,7 @@ use penstock_sets::Set;
 use super::counters::{Counters, MOST};
 use super::exthdr_field::{Extension, TcpOption};
 use super::frame::{Base, Field, Slot, Slots};
-use super::live_sets::{self, Named};
+use super::live::{self, Named};
 use super::long::{Have, LongChains};
 use super::meta::{self, Source};
 use super::{Entry, Job, NotOffloadable, Place, StateRef, log, stateful, trace};
@@ -307,7 +307,7 @@ impl Survey<'_> {
             let live = matches!(op, Op::Lookup { .. })
                 && self.job.shared.is_some()
                 && self.named.get(set).is_some()
-                && live_sets::suits(set);
+                && live::suits(set);
             self.elements(set, live)?;
             self.time |= live && set.description().timeout;
         }
@@ -348,10 +348,13 @@ impl Survey<'_> {
 
     /// What counts for all sets. Only elements of a `live` one may expire.
     fn elements(&mut self, set: &Set<LinkedValue>, live: bool) -> Result<(), String> {
+        if !live && set.may_expire() && set.iter_unordered().any(|e| e.expires_at.is_some()) {
+            return Err("elements of the set expire".into());
+        }
+        if set.is_presence_only() {
+            return Ok(());
+        }
         for element in set.iter_unordered() {
-            if element.expires_at.is_some() && !live {
-                return Err("elements of the set expire".into());
-            }
             match &*element.value.statements {
                 [] => {}
                 [Stateful::Counter(state)] => self.state(state)?,
@@ -366,6 +369,9 @@ impl Survey<'_> {
 
 /// Whether a set holds what lookups load of it. The error is why there is no code.
 fn lookup(set: &Set<LinkedValue>, load: Load, place: Place<'_>) -> Result<(), String> {
+    if load == Load::Nothing {
+        return Ok(());
+    }
     for element in set.iter_unordered() {
         match (load, &element.value.data) {
             (Load::Verdict, LinkedData::Verdict(LinkedVerdict::Queue { .. })) => {

@@ -8,12 +8,16 @@
 //! | keys of one or two bytes | a bit, or the outcome's number, for each possible key |
 //! | keys | hash |
 //! | intervals | sorted array, bisected |
-//! | concatenations of intervals | comparisons, up to 256 |
+//! | concatenations of intervals | comparisons, up to 64; a hash of keys under masks |
+
+use std::collections::HashMap;
 
 use super::Compiler;
 use super::chain::Rule;
 use super::frame::*;
 use super::lower::{home, number};
+use super::masks::{MaskTable, mask_len};
+use super::pieces::{MOST_MASKS, Masks, pieces};
 use super::words::Word;
 use super::words::first_bytes;
 use penstock_bpf::asm::{Alu, Cond, Helper, Label, Reg, Reg::*, Width};
@@ -21,7 +25,10 @@ use penstock_bpf::{MapKind, MapSpec};
 
 const FEW: usize = 4;
 const FEW_INTERVALS: usize = 8;
+const FEW_RANGES: usize = 64;
 const MOST_RANGES: usize = 256;
+/// Keys under masks at most.
+const MOST_PIECES: usize = 1 << 21;
 const MOST: usize = 1 << 20;
 
 /// An element to find.
@@ -51,6 +58,31 @@ pub(super) struct Members {
     pub(super) key_len: u8,
     /// All outcomes are equal and not asked for.
     pub(super) mute: bool,
+}
+
+/// Concatenations of intervals as keys under masks, each with the place of its element and what
+/// finding it means.
+struct Masked {
+    masks: Masks,
+    keys: HashMap<Box<[u8]>, [u32; 2]>,
+    key_len: u8,
+}
+
+impl Masked {
+    /// `None` if there are too many.
+    fn of(members: &Members) -> Option<Masked> {
+        let (mut masks, mut keys) = (Masks::default(), HashMap::new());
+        for (place, member) in (0..).zip(&members.all) {
+            for (mask, bytes) in pieces(&members.fields, &member.from, member.last())? {
+                let key = [&masks.number(&mask)?.to_ne_bytes(), &*bytes].concat();
+                keys.entry(key.into()).or_insert([place, member.outcome]);
+            }
+            if keys.len() > MOST_PIECES {
+                return None;
+            }
+        }
+        Some(Masked { masks, keys, key_len: members.key_len })
+    }
 }
 
 impl Compiler<'_> {
@@ -105,7 +137,8 @@ impl Compiler<'_> {
         self.asm.jump(miss);
     }
 
-    /// Concatenations of intervals: of several that match, the one inserted first is found.
+    /// Concatenations of intervals: of several that match, the one inserted first is found. What is
+    /// too varied for a hash is compared one after the other.
     fn ranges(
         &mut self,
         members: &Members,
@@ -114,8 +147,17 @@ impl Compiler<'_> {
         miss: Label,
         rule: &Rule,
     ) -> Result<(), String> {
+        let masked = (members.all.len() > FEW_RANGES).then(|| Masked::of(members)).flatten();
+        if let Some(masked) = masked {
+            self.masked(masked, src, hit, miss, rule);
+            return Ok(());
+        }
         if members.all.len() > MOST_RANGES {
-            return Err(format!("a set of more than {MOST_RANGES} concatenations with intervals"));
+            return Err(format!(
+                "a set of {} concatenations with intervals that are more than {MOST_MASKS} \
+                 combinations of prefix lengths",
+                members.all.len()
+            ));
         }
         for member in &members.all {
             self.check_size().map_err(|e| e.reason)?;
@@ -135,6 +177,45 @@ impl Compiler<'_> {
         }
         self.asm.jump(miss);
         Ok(())
+    }
+
+    fn masked(&mut self, masked: Masked, src: u8, hit: Label, miss: Label, rule: &Rule) {
+        let Masked { masks, keys, key_len } = masked;
+        let len = mask_len(key_len);
+        let mut table = (masks.len() as u64).to_ne_bytes().to_vec();
+        table.resize(8 + masks.len() * len, 0);
+        for (number, mask) in masks.iter() {
+            let at = 8 + number as usize * len;
+            if let Some(to) = table.get_mut(at..at + mask.len()) {
+                to.copy_from_slice(mask);
+            }
+        }
+        // As many as code may ask for.
+        table.resize(8 + MOST_MASKS * len, 0);
+        let masks = self.one_value("rule_set_masks", table);
+        let spec = MapSpec {
+            name: "rule_set_pieces",
+            kind: MapKind::Hash,
+            key: 4 + u32::from(key_len),
+            value: 8,
+            entries: keys.len() as u32,
+        };
+        let mut contents: Vec<(Vec<u8>, Vec<u8>)> = keys
+            .into_iter()
+            .map(|(key, [place, outcome])| {
+                let value = [place.to_ne_bytes(), outcome.to_ne_bytes()].concat();
+                (key.into(), value)
+            })
+            .collect();
+        // Equal sets have equal maps.
+        contents.sort();
+        let keys = self.constant(spec, contents);
+        let next = self.asm.label();
+        let table = MaskTable { masks: &masks, at: 8, count: 0, first: 0, keys: &keys, key_len };
+        self.each_mask(&table, src, rule, next, |_| {});
+        self.first_found(miss);
+        self.asm.mov(R0, R1);
+        self.asm.jump(hit);
     }
 
     /// R1 = a key of one or two bytes as a number, in memory order.

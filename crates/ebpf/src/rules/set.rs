@@ -104,6 +104,10 @@ impl Compiler<'_> {
             return Ok(());
         }
         let Op::Lookup { src, key_len, inverse, load, set } = op else { return Err(refused()) };
+        // They may where the set is a map of its own, which it is not.
+        if set.may_expire() && set.iter_unordered().any(|e| e.expires_at.is_some()) {
+            return Err("elements of the set expire".into());
+        }
         let (src, key_len, inverse, load) = (*src, *key_len, *inverse, *load);
         let mut outcomes = Outcomes::default();
         let (mut members, catch_all) = self.members(set, key_len, |value| {

@@ -23,7 +23,7 @@ use penstock_program::image::Image;
 use penstock_program::state::dynamic::DynamicSet;
 
 use super::clocks::Clocks;
-use super::live_sets::LiveSets;
+use super::live::LiveSets;
 use super::records::Records;
 use super::shared_sets::{FULL, SharedSets};
 use super::{Compiled, StateRef};

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::clocks::{Clocks, NEVER};
-use super::live_sets;
+use super::live;
 use penstock_bpf::asm::Code;
 use penstock_bpf::{Map, MapKind, MapSpec};
 use penstock_program::state::dynamic::{DynamicSet, NUMBERS, Row, SetStatement};
@@ -33,7 +33,7 @@ const NAME: &str = "rule_set";
 pub(super) fn are_same(a: &Code, b: &Code) -> bool {
     let [a, b] = [a, b].map(|code| {
         let mut maps = code.used_maps();
-        maps.retain(|map| [NAME, live_sets::KEYS, live_sets::WORDS].contains(&map.spec().name));
+        maps.retain(|map| [NAME, live::KEYS, live::WORDS].contains(&map.spec().name));
         maps
     });
     a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| Arc::ptr_eq(a, b))
