@@ -333,6 +333,31 @@ fn an_attached_ruleset_is_changed_as_that_of_a_dataplane() {
     for (line, message) in [
         ("add rule inet t f reject", "`reject` has no BPF code at netfilter hook ip forward"),
         (
+            "add rule inet t f ct count over 5 drop",
+            "`ct count` has no BPF code at netfilter hook ip forward, since the kernel lets \
+             programs there look up no connection but that of the packet",
+        ),
+        (
+            "add set inet t limited { type ipv4_addr; flags dynamic; }; \
+             add rule inet t f add @limited { ip saddr ct count over 5 } drop",
+            "elements of the set have `ct count`: `ct count` has no BPF code at netfilter hook",
+        ),
+        (
+            "add chain inet t s { type filter hook input priority 5; }; \
+             add rule inet t s socket transparent 1",
+            "`socket` has no BPF code at netfilter hook ip input, since the kernel lets programs \
+             there look up no socket",
+        ),
+        (
+            "add rule inet t f tcp flags syn tcp option maxseg size set rt mtu",
+            "`rt mtu` has no BPF code at netfilter hook ip forward, since programs there cannot \
+             ask for the route back to the sender",
+        ),
+        (
+            "add rule inet t f ip option lsrr exists drop",
+            "`an option or extension header` has no BPF code at netfilter hook ip forward, since",
+        ),
+        (
             "add chain inet t n { type nat hook prerouting priority -100; }",
             "the kernel cannot run chain inet t n: programs at its hooks translate no addresses",
         ),

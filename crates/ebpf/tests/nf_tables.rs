@@ -313,15 +313,21 @@ fn rules(family: &str) -> [String; 2] {
              ip frag-off & 0x1fff != 0 counter\n icmp type echo-request counter\n ip ttl < 64 counter\n\
              ip daddr . tcp dport { 198.19.0.7 . 5201, 198.18.0.1 . 1-6000 } counter\n\
              ct original saddr 198.18.0.7 counter\n ct reply daddr 198.18.0.7 meta l4proto tcp ct reply proto-src 5201 counter\n\
-             meta l4proto udp ct original saddr 198.18.0.7 ct original proto-dst 9000 counter\n"
+             meta l4proto udp ct original saddr 198.18.0.7 ct original proto-dst 9000 counter\n\
+             rt nexthop 198.19.0.7 counter\n rt nexthop 198.19.0.9 counter\n\
+             rt nexthop 198.18.0.0/16 counter\n rt classid 0 counter\n rt classid 7 counter\n\
+             rt ipsec missing counter\n"
         }
         "ip6" => {
             "ip6 saddr 2001:db8:0:a::7 counter\n ip6 nexthdr 44 counter\n icmpv6 type echo-reply counter\n\
              ip6 hoplimit < 64 udp length > 100 counter\n ct original saddr 2001:db8:0:a::7 counter\n\
-             ct reply saddr 2001:db8:0:b::/64 counter\n"
+             ct reply saddr 2001:db8:0:b::/64 counter\n\
+             rt nexthop 2001:db8:0:b::7 counter\n rt nexthop 2001:db8:0:b::9 counter\n\
+             rt nexthop 2001:db8:0:a::/64 counter\n meta l4proto { tcp, udp } rt ipsec missing counter\n"
         }
         _ => {
             "meta nfproto ipv4 meta l4proto tcp counter\n meta nfproto ipv6 meta l4proto udp counter\n\
+             rt ip nexthop 198.19.0.0/24 counter\n rt ip6 nexthop 2001:db8:0:b::9 counter\n\
              ct original ip saddr 198.18.0.7 counter\n ct original ip6 daddr 2001:db8:0:b::7 counter\n"
         }
     };
@@ -360,6 +366,13 @@ fn programs_at_hooks_count_what_nf_tables_counts() {
         return;
     }
     let lab = Lab::new("hooks");
+    // Routes over a next hop.
+    lab.ip("b", "addr add 198.19.0.9/24 dev b0\naddr add 2001:db8:0:b::9/64 dev b0 nodad\n");
+    lab.ip(
+        "r",
+        "route add 198.19.0.7/32 via 198.19.0.9 dev r1 realm 7\n\
+         route add 2001:db8:0:b::7/128 via 2001:db8:0:b::9 dev r1\n",
+    );
     let hooks = ["prerouting", "input", "forward", "output", "postrouting"];
     for family in ["inet", "ip", "ip6"] {
         let rules = rules(family);

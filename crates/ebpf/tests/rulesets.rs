@@ -262,7 +262,8 @@ fn rules_without_xdp_code_give_the_reason() {
         ("chain in { numgen inc mod 2 0 drop; }", "`numgen inc` has no BPF code at XDP"),
         (
             "chain in { ip option lsrr exists drop; }",
-            "`an option or extension header` has no BPF code at XDP",
+            "`an option or extension header` has no BPF code at XDP, since the kernel checks all \
+             options before it looks for one, by a function that programs cannot call",
         ),
         (
             "set s { type ipv4_addr; flags timeout; elements = { 198.18.0.1 timeout 5m }; } chain in { ip saddr @s drop; }",

@@ -12,12 +12,12 @@ use penstock_program::expr::DynsetOp;
 use penstock_program::op::{Load, Op, SetUpdate};
 use penstock_program::state::dynamic::{DynamicSet, NUMBERS, SetStatement};
 
-use super::Compiler;
 use super::chain::Rule;
 use super::clocks::NEVER;
 use super::frame::*;
 use super::lower::{home, refused};
 use super::shared_sets::{EXPIRES, FIRST};
+use super::{Compiler, Place, reasons};
 
 /// Flags of an update (`BPF_ANY`, `BPF_NOEXIST`).
 const ANY: i32 = 0;
@@ -33,7 +33,7 @@ pub(super) fn set_of(op: &Op) -> Option<&Arc<DynamicSet>> {
 }
 
 /// Whether programs can do all that elements of a set do. The error is the reason.
-pub(super) fn check(op: &Op, set: &DynamicSet) -> Result<(), String> {
+pub(super) fn check(place: Place<'_>, op: &Op, set: &DynamicSet) -> Result<(), String> {
     if matches!(op, Op::LookupDynamic { load: Load::Verdict, .. }) {
         return Err("a verdict map that packets change".into());
     }
@@ -46,8 +46,13 @@ pub(super) fn check(op: &Op, set: &DynamicSet) -> Result<(), String> {
             | SetStatement::Quota { .. }
             | SetStatement::Limit(_)
             | SetStatement::Last => {}
-            SetStatement::Connlimit { .. } | SetStatement::BadLimit(_) => {
-                return Err("elements of the set have `ct count`".into());
+            SetStatement::Connlimit { .. } => {
+                let why = reasons::count_of_connections(place);
+                let said = place.no_code("ct count");
+                return Err(format!("elements of the set have `ct count`: {said}, {why}"));
+            }
+            SetStatement::BadLimit(_) => {
+                return Err("elements of the set have a limit that cannot be".into());
             }
         }
     }

@@ -9,6 +9,7 @@ use penstock_program::expr::PayloadBase;
 
 use super::ct_field::CtField;
 use super::exthdr_field::{Extension, TcpOption};
+use super::rt::RtField;
 use penstock_bpf::asm::Reg;
 
 pub(super) const CONTEXT: Reg = Reg::R6;
@@ -85,6 +86,8 @@ pub(super) enum Field {
     Kind(Side),
     /// A field of the connection.
     Ct(CtField),
+    /// What is known of the route, at a hook of a family.
+    Route { field: RtField, v6: bool },
     /// Bytes of an extension header, or whether it is there.
     Extension(Extension),
     /// Bytes of an option of TCP, or whether it is there.
@@ -142,6 +145,7 @@ impl Field {
             Field::Length | Field::Mark | Field::Priority | Field::Index(_) | Field::Group(_) => 4,
             Field::Name(_) | Field::Kind(_) => 16,
             Field::Ct(field) => field.len(),
+            Field::Route { field, v6 } => field.len(v6),
             Field::Extension(extension) => extension.width(),
             Field::TcpOption(option) => option.width(),
         }
@@ -153,6 +157,7 @@ impl Field {
             Field::Bytes { .. }
             | Field::L4Proto
             | Field::Extension(_)
+            | Field::Route { .. }
             | Field::Type(_)
             | Field::Group(_)
             | Field::Kind(_) => true,
@@ -309,6 +314,7 @@ impl Slots {
             | Field::Group(_)
             | Field::Kind(_)
             | Field::Extension(_)
+            | Field::Route { .. }
             | Field::Ct(_) => false,
         })
     }

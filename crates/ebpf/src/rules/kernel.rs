@@ -34,6 +34,8 @@ pub(super) struct Kernel {
     pub(super) socket_device: Option<i16>,
     /// `struct nf_conn`; `None` where the kernel cannot track connections.
     pub(super) conn: Option<Conn>,
+    /// From a packet to its route.
+    pub(super) route: Option<RoutePath>,
     /// How programs of devices find connections; `None` where the kernel has no functions for it,
     /// or they are those of a module.
     pub(super) lookup: Option<ConnLookup>,
@@ -110,6 +112,30 @@ pub(super) struct Conn {
     pub(super) dst: i16,
     pub(super) dst_port: i16,
     pub(super) protonum: i16,
+}
+
+/// Offsets on the way to the route of a packet.
+#[derive(Debug)]
+pub(super) struct RoutePath {
+    /// `struct sk_buff`: a pointer, with flags in its low bits.
+    pub(super) dst: i16,
+    /// `struct dst_entry`: `None` where the kernel has none.
+    pub(super) classid: Option<i16>,
+    pub(super) xfrm: Option<i16>,
+    /// `struct rtable`: a family of one byte, and an address of IPv4.
+    pub(super) gateway_family: i16,
+    pub(super) gateway: i16,
+    /// `None` where the kernel has no IPv6.
+    pub(super) v6: Option<Route6>,
+}
+
+/// Offsets in `struct rt6_info`.
+#[derive(Debug)]
+pub(super) struct Route6 {
+    pub(super) flags: i16,
+    pub(super) gateway: i16,
+    /// The destination.
+    pub(super) dst: i16,
 }
 
 /// Functions that look a connection up, and what is needed to tell what its packet is to it.
@@ -247,6 +273,7 @@ impl Kernel {
             state_in: at("nf_hook_state", "in")?,
             state_out: at("nf_hook_state", "out")?,
             device,
+            route: RoutePath::in_types(&types),
             lookup: ConnLookup::in_types(&types),
             net: NetPath::in_types(&types),
             answers: Answers::in_types(&types),
@@ -304,6 +331,27 @@ impl Conn {
             dst: tuple("dst.u3")?,
             dst_port: tuple("dst.u")?,
             protonum: tuple("dst.protonum")?,
+        })
+    }
+}
+
+impl RoutePath {
+    fn in_types(types: &Types) -> Option<RoutePath> {
+        let at = |structure: &str, path: &str| types.field(structure, path).map(place);
+        let v6 = || {
+            Some(Route6 {
+                flags: at("rt6_info", "rt6i_flags")?,
+                gateway: at("rt6_info", "rt6i_gateway")?,
+                dst: at("rt6_info", "rt6i_dst.addr")?,
+            })
+        };
+        Some(RoutePath {
+            dst: at("sk_buff", "_skb_refdst")?,
+            classid: at("dst_entry", "tclassid"),
+            xfrm: at("dst_entry", "xfrm"),
+            gateway_family: at("rtable", "rt_gw_family")?,
+            gateway: at("rtable", "rt_gw4")?,
+            v6: v6(),
         })
     }
 }

@@ -42,6 +42,7 @@ impl Compiler<'_> {
                 self.load(PayloadBase::Inner, *dst, *len, *offset, rule)?
             }
             Op::Meta { key, dst } => self.meta(*key, *dst, rule)?,
+            Op::Rt { dst, .. } => self.rt(op, *dst, rule)?,
             Op::CtState { dst } | Op::Ct { dst, .. } => self.ct(op, *dst, rule)?,
             Op::Exthdr { dst, .. } => {
                 let field = match (TcpOption::of(op), Extension::of(op)) {

@@ -19,7 +19,7 @@ use super::live::{self, Named};
 use super::long::{Have, LongChains};
 use super::meta::{self, Source};
 use super::{Entry, Job, NotOffloadable, Place, StateRef, log, stateful, trace};
-use super::{ct, dynset, extension, fib, hash, reject, tcp_option};
+use super::{ct, dynset, extension, fib, hash, reasons, reject, rt, tcp_option};
 use penstock_bpf::ProgramKind;
 
 /// `ARPHRD_*` of devices with Ethernet frames: Ethernet and loopback.
@@ -265,7 +265,7 @@ impl Survey<'_> {
             };
         }
         if let Some(set) = dynset::set_of(op).filter(|_| self.job.shared.is_some()) {
-            dynset::check(op, set)?;
+            dynset::check(self.job.place, op, set)?;
             (self.length, self.time) = (true, true);
             return Ok(self.slots.keep_row()?);
         }
@@ -277,6 +277,12 @@ impl Survey<'_> {
         if let Op::CtState { .. } | Op::Ct { .. } = op {
             if let Some(field) = ct::field(self.job, op)? {
                 self.slots.add(Field::Ct(field))?;
+            }
+            return Ok(());
+        }
+        if let Op::Rt { .. } = op {
+            if let Some(field) = rt::field(self.job, op)? {
+                self.slots.add(field)?;
             }
             return Ok(());
         }
@@ -292,7 +298,11 @@ impl Survey<'_> {
             return Ok(());
         }
         if let Some(what) = info.not_offloaded {
-            return Err(self.job.place.no_code(what));
+            let said = self.job.place.no_code(what);
+            return Err(match reasons::why(self.job.place, op) {
+                Some(why) => format!("{said}, {why}"),
+                None => said,
+            });
         }
         let hashes = matches!(op, Op::Jhash { .. } | Op::Symhash { .. });
         if cfg!(target_endian = "big") && hashes {

@@ -307,6 +307,7 @@ impl Compiler<'_> {
         if let Some(kernel) = self.kernel {
             self.devices(kernel);
             self.connection(kernel);
+            self.route(kernel);
         }
         self.bridge_arrival();
         for slot in self.plan.slots.iter().collect::<Vec<_>>() {
@@ -340,6 +341,7 @@ impl Compiler<'_> {
                 | Field::Type(_)
                 | Field::Group(_)
                 | Field::Kind(_)
+                | Field::Route { .. }
                 | Field::Ct(_) => continue,
                 Field::Mark => self.skb_word(|skb| skb.mark, SKB_MARK),
                 Field::Priority => self.skb_word(|skb| skb.priority, SKB_PRIORITY),
