@@ -20,6 +20,7 @@ mod counters;
 mod ct;
 mod ct_field;
 mod ct_lookup;
+mod ct_tuple;
 mod dynset;
 mod extension;
 mod exthdr_field;
