@@ -245,7 +245,8 @@ impl Attached {
     ) -> Result<(), NotAttached> {
         let mut state = self.lock();
         let Some(net) = state.net.clone() else { return Ok(()) };
-        let ready = self.load_all(&mut state, &net, (linked, tables));
+        state.busy.clear();
+        let ready = self.load_all(&mut state, &net, (linked, tables), None);
         ready.and_then(|()| state.track(linked).map_err(NotAttached::Failed)).inspect_err(|_| {
             state.forget();
         })
@@ -257,16 +258,20 @@ impl Attached {
     }
 
     /// Loads programs of the next generation with these tables. Chains for whose place it turns out
-    /// that something else stands there run in nf_tables, if that is wanted.
+    /// that something else stands there run in nf_tables, if that is wanted. What is wanted may be
+    /// known already.
     fn load_all(
         &self,
         state: &mut State,
         net: &Network,
         (linked, tables): (&Linked, &[Arc<Table>]),
+        mut known: Option<Parts>,
     ) -> Result<(), NotAttached> {
-        state.busy.clear();
         loop {
-            let parts = self.wanted(state, net, (linked, tables)).map_err(NotAttached::Cannot)?;
+            let parts = match known.take() {
+                Some(parts) => parts,
+                None => self.wanted(state, net, (linked, tables)).map_err(NotAttached::Cannot)?,
+            };
             match self.load(state, parts) {
                 Ok(()) => {
                     state.next_tables = tables.to_vec();
@@ -378,7 +383,10 @@ impl Attached {
             state.leave_out(parts.left_out);
             return Ok(());
         }
-        self.load_all(state, net, (linked, tables))?;
+        // Where something else stood before, nothing may stand by now.
+        let known = state.busy.is_empty().then_some(parts);
+        state.busy.clear();
+        self.load_all(state, net, (linked, tables), known)?;
         state.commit()
     }
 
