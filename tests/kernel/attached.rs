@@ -106,6 +106,9 @@ impl Attached {
         let mut command = Command::new(env!("CARGO_BIN_EXE_penstock"));
         command.args(["attach", "--rules", "/dev/null"]);
         command.args((self.how == How::WithKernel).then_some("--with-kernel"));
+        if let Ok(place) = std::env::var("PENSTOCK_ATTACHED_AT") {
+            command.args(veths()?.iter().map(|device| format!("{device}={place}")));
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         *process = Some(command.spawn().map_err(|e| e.to_string())?);
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -123,6 +126,13 @@ impl Drop for Attached {
     fn drop(&mut self) {
         Attached::end(self.process.get_mut().expect("no panics").take());
     }
+}
+
+/// The devices of the present namespace that are ends of a veth.
+fn veths() -> Result<Vec<String>, String> {
+    let listed = run("ip", &["-o", "link", "show", "type", "veth"], "")?;
+    let name = |line: &str| Some(line.split(": ").nth(1)?.split('@').next()?.to_owned());
+    Ok(listed.lines().filter_map(name).collect())
 }
 
 fn penstock(args: &[&str], input: &str) -> Result<String, String> {

@@ -17,7 +17,8 @@
 //! `PENSTOCK_LIVE_DRIVER` and `PENSTOCK_LIVE_WORKERS` how they are driven (default: packet sockets,
 //! one worker). Another sample runs in the kernel as BPF programs, by `penstock attach`:
 //! `PENSTOCK_ATTACHED` says how many (default 20); with `PENSTOCK_KERNEL=attached` that is all, also
-//! for the scenario of a directory. `PENSTOCK_WITH_KERNEL` (default 20) and
+//! for the scenario of a directory, and with `PENSTOCK_ATTACHED_AT=xdp` (or `xdp-generic`, `tcx`)
+//! chains at ingress run there. `PENSTOCK_WITH_KERNEL` (default 20) and
 //! `PENSTOCK_KERNEL=with-kernel` say that of `penstock attach --with-kernel`.
 
 mod attached;

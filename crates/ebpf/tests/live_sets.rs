@@ -338,3 +338,43 @@ fn sets_grow() {
     }
     assert!((3..30).contains(&pair.loaded), "{}", pair.loaded);
 }
+
+/// Prints how long it takes to put one element of a set of so many into the kernel.
+#[test]
+#[ignore = "a measurement"]
+fn time_of_a_change_of_one_element() {
+    if !rights::may_load() {
+        return;
+    }
+    let address = |n: u32| format!("198.{}.{}.{}", 18 + (n >> 16), n >> 8 & 255, n & 255);
+    for (kind, of) in [
+        ("addresses", "type ipv4_addr;"),
+        ("intervals", "type ipv4_addr; flags interval;"),
+        ("concatenations", "typeof ip saddr . udp dport; flags interval;"),
+    ] {
+        for count in [1_000, 100_000] {
+            let element = |n: u32| match kind {
+                "addresses" => address(n),
+                "intervals" => format!("{}/31", address(n / 2 * 4 + 65_536 * (n % 2))),
+                _ => format!("{} . {}", address(n), n % 60_000),
+            };
+            let key = if kind == "concatenations" { "ip saddr . udp dport" } else { "ip saddr" };
+            let all: Vec<String> = (0..count).map(element).collect();
+            let mut pair = Pair::new(&format!(
+                "table netdev t {{ set s {{ {of} elements = {{ {} }}; }}\nchain in {{ type filter hook \
+                 ingress device \"lan\" priority 0; {key} @s drop; }}\n}}\n",
+                all.join(", ")
+            ));
+            let mut times: Vec<_> = (0..21)
+                .map(|n| {
+                    let word = if n % 2 == 0 { "delete" } else { "add" };
+                    pair.timed(&format!("{word} element netdev t s {{ {} }}", element(count / 2)))
+                })
+                // The other generation has none yet.
+                .skip(1)
+                .collect();
+            times.sort();
+            println!("{kind}, {count}: least {:?}, median {:?}", times[0], times[times.len() / 2]);
+        }
+    }
+}

@@ -165,6 +165,21 @@ impl Pair {
         ours.unwrap_or_else(|e| e)
     }
 
+    /// Gives the kernel's a command that changes elements only; how long it took to compile the next
+    /// generation, which has the programs of before, and to write it into the maps.
+    #[allow(dead_code)]
+    pub fn timed(&mut self, text: &str) -> std::time::Duration {
+        nft(&mut self.kernel, text, self.now).unwrap_or_else(|e| panic!("{text}\n{e}"));
+        self.attached = self.attached.next(&self.kernel.generation()).unwrap();
+        let begun = std::time::Instant::now();
+        let compiled = compile_at(self.tcx, &self.attached, &self.states, text);
+        self.states.stage([&compiled], self.now).unwrap();
+        let took = begun.elapsed();
+        self.states.settle(&self.attached.image);
+        self.running.compiled = compiled;
+        took
+    }
+
     pub fn collect(&mut self) {
         self.states.set_time(self.now.wrapping_sub(AHEAD));
         self.states.sync(self.now).unwrap();

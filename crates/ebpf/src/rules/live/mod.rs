@@ -45,6 +45,8 @@ const SPARE: usize = 64;
 const MOST_ROOM: usize = 1 << 16;
 /// Keys of concatenations of intervals at most.
 const MOST_KEYS: usize = 1 << 21;
+/// Words of a map at most: programs add no more than half a gibibyte to an address.
+const MOST_WORDS: usize = 1 << 25;
 /// The slot of the element for all other keys.
 const CATCH_ALL: u32 = 0;
 
@@ -100,6 +102,9 @@ impl LiveSet {
         };
         let layout = Layout { form, room };
         let words = layout.words() * PARITIES;
+        if words > MOST_WORDS {
+            return None;
+        }
         let words = Arc::new(Map::new(SharedWords::spec(WORDS, words as u32)));
         let (memory, held) = (OnceLock::new(), Mutex::default());
         Some(LiveSet { layout, keys, words, memory, held })
