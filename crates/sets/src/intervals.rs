@@ -64,6 +64,9 @@ impl Word for [u8; 64] {
 /// From so many intervals of 16-bit keys on, a bit for each key tells whether it is in one of them.
 const MEMBERS: usize = 16;
 
+/// So many changes are made to sorted arrays; a tree takes longer to make, and more changes less.
+const FEW_CHANGES: usize = 16;
+
 /// First keys in ascending order.
 #[derive(Clone, Debug)]
 pub(crate) enum First<K> {
@@ -94,13 +97,16 @@ impl<K: Word> First<K> {
 /// Both forms of the index; exactly one is in use.
 #[derive(Clone, Debug)]
 pub(crate) enum Sorted<K> {
-    /// Sorted by first key. What was just loaded is `raw`: searched, but not yet as fast as can be.
+    /// Sorted by first key. What was just loaded or changed is `raw`: searched, but not yet as fast as
+    /// can be.
     Sealed {
         first: First<K>,
         last: Vec<K>,
         slots: Vec<u32>,
         members: Option<Box<[u64]>>,
         raw: bool,
+        /// Changes since it was sealed.
+        changes: usize,
     },
     /// First key to last key and slot.
     Open(BTreeMap<K, (K, u32)>),
@@ -117,7 +123,7 @@ pub(crate) struct Ranked<'a, K> {
 impl<K: Word> Sorted<K> {
     fn new() -> Self {
         let first = First::Plain(Vec::new());
-        Sorted::Sealed { first, last: Vec::new(), slots: Vec::new(), members: None, raw: false }
+        Sorted::Sealed { first, last: Vec::new(), slots: Vec::new(), members: None, raw: false, changes: 0 }
     }
 
     #[inline]
@@ -186,7 +192,38 @@ impl<K: Word> Sorted<K> {
         }
     }
 
+    /// First keys, last keys and slots to be changed once in place; `None` if a tree is better.
+    fn arrays(&mut self) -> Option<(&mut Vec<K>, &mut Vec<K>, &mut Vec<u32>)> {
+        let Sorted::Sealed { first, last, slots, members, raw, changes } = self else { return None };
+        if *changes >= FEW_CHANGES {
+            return None;
+        }
+        (*members, *raw, *changes) = (None, true, *changes + 1);
+        if let First::Ranked(ranks) = first {
+            *first = First::Plain(ranks.bounds().to_vec());
+        }
+        match first {
+            First::Plain(first) => Some((first, last, slots)),
+            First::Ranked(_) => None,
+        }
+    }
+
     fn insert(&mut self, from: K, to: K, slot: u32) -> Result<(), InsertError> {
+        if let Some((first, last, slots)) = self.arrays() {
+            let at = first.partition_point(|first| *first <= to);
+            if let Some(before) = at.checked_sub(1) {
+                if first[before] == from && last[before] == to {
+                    return Err(InsertError::Exists);
+                }
+                if last[before] >= from {
+                    return Err(InsertError::Overlap);
+                }
+            }
+            first.insert(at, from);
+            last.insert(at, to);
+            slots.insert(at, slot);
+            return Ok(());
+        }
         let tree = self.open();
         // The last interval that starts at or before the end of the new one is the only one that
         // can touch it.
@@ -202,6 +239,12 @@ impl<K: Word> Sorted<K> {
 
     fn remove(&mut self, from: K, to: K) -> Option<u32> {
         self.find(from, to)?;
+        if let Some((first, last, slots)) = self.arrays() {
+            let at = first.binary_search(&from).ok()?;
+            first.remove(at);
+            last.remove(at);
+            return Some(slots.remove(at));
+        }
         self.open().remove(&from).map(|(_, slot)| slot)
     }
 
@@ -228,6 +271,7 @@ impl<K: Word> Sorted<K> {
             slots: intervals.iter().map(|i| i.2).collect(),
             members: None,
             raw: true,
+            changes: 0,
         };
         true
     }
@@ -268,6 +312,7 @@ impl<K: Word> Sorted<K> {
             slots: numbers,
             members,
             raw: false,
+            changes: 0,
         };
     }
 
