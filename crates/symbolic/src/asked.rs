@@ -12,6 +12,7 @@ use penstock_program::op::Op;
 use crate::field::{Base, Field};
 use crate::place::Place;
 use crate::program::{Program, reachable};
+use crate::walk::is_of_bridge;
 use crate::way::Start;
 
 /// Fields that rules ask, for [`Universe::new`](crate::Universe::new).
@@ -47,11 +48,12 @@ pub fn asked(place: Place, program: &Program<'_>) -> Vec<Field> {
     all
 }
 
-/// Whether a field is about the link header, and known where the network is.
+/// Whether a field is about the link header or a bridge, and known where the network is.
 fn of_link(field: Field) -> bool {
     match field {
         Field::Header { base: Base::Link, at } => at >= 12,
         Field::Present { base: Base::Link, .. } | Field::Meta(MetaKey::Protocol) => true,
+        Field::Meta(key) => is_of_bridge(key),
         _ => false,
     }
 }

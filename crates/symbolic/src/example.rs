@@ -8,6 +8,7 @@ mod link;
 mod run;
 mod way;
 
+pub use link::Followed;
 pub use run::{Verified, check};
 
 use std::collections::HashMap;

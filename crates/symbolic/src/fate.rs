@@ -75,6 +75,8 @@ pub enum Refusal {
     Scope,
     /// They are to be translated to an address that the device does not have.
     NoAddress,
+    /// No port of the bridge that they would leave by takes them.
+    NoPort,
     /// There is no such packet in this network: it does not have the device, or the address.
     Absent,
 }
@@ -97,7 +99,8 @@ impl Refusal {
             | Refusal::Unreachable
             | Refusal::Prohibit
             | Refusal::NotForwarding
-            | Refusal::NoAddress => false,
+            | Refusal::NoAddress
+            | Refusal::NoPort => false,
         }
     }
 }

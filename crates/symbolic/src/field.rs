@@ -121,6 +121,8 @@ pub enum What {
     Port,
     /// The next hop of a route that has several: its number, one byte.
     Hop,
+    /// By which of several ports frames come or leave: a number, 2 bytes.
+    Frames,
 }
 
 /// What rules do to a packet, apart from what is asked again.
@@ -195,7 +197,7 @@ impl Field {
             Field::Ct(key, _) => key.width(Family::Inet) * 8,
             Field::Input(Input { what: What::Number, .. }) => 32,
             Field::Input(Input { what: What::Address, .. }) => 128,
-            Field::Input(Input { what: What::Port, .. }) => 16,
+            Field::Input(Input { what: What::Port | What::Frames, .. }) => 16,
             Field::Input(Input { what: What::Hop, .. }) => 8,
             Field::Input(_) => 1,
             Field::Done(done) => match done {

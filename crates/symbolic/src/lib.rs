@@ -79,7 +79,7 @@ pub use classes::Class;
 pub use cover::{Addresses, Case, Cover, Coverage, Element, Key, Wanted, cover, own_addresses};
 pub use diagram::{Decided, Diagrams, Limits, Region, Undecided};
 pub use diff::{Difference, Side, diff};
-pub use example::{Example, Verified, check};
+pub use example::{Example, Followed, Verified, check};
 pub use fate::{Decider, End, Fate, Refusal, Written};
 pub use field::{Base as HeaderBase, Done, Field, Input, What};
 pub use matched::Unanswered;

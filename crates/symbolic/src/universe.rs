@@ -36,6 +36,8 @@ pub struct Universe {
     found: HashMap<(usize, Vec<Bit>), Region>,
     /// Inputs that are numbers, and what they can be: first and last.
     numbers: HashMap<Input, (u32, u32)>,
+    /// What the numbers of an input are called.
+    called: HashMap<Input, Vec<String>>,
     /// Devices on which packets arrive; without any it may be each.
     arrivals: Vec<Device>,
     /// Packets that are looked at, of those that can be.
@@ -58,6 +60,7 @@ impl Universe {
             members: HashMap::new(),
             found: HashMap::new(),
             numbers: HashMap::new(),
+            called: HashMap::new(),
             arrivals: Vec::new(),
             within: None,
             several_ways: false,
@@ -229,6 +232,16 @@ impl Universe {
         self.numbers.insert(input, (first, last));
     }
 
+    /// Says what the numbers of an input are called, from 0 on.
+    pub(crate) fn call_choices(&mut self, input: Input, called: impl FnOnce() -> Vec<String>) {
+        self.called.entry(input).or_insert_with(called);
+    }
+
+    /// What a number of an input is called; `None` for inputs whose numbers have no names.
+    pub fn choice_name(&self, input: Input, number: u32) -> Option<&str> {
+        self.called.get(&input)?.get(number as usize).map(|name| &**name)
+    }
+
     /// The value of a field in a packet, as bytes of the number.
     pub fn value(&self, field: Field, point: &[bool]) -> Option<Vec<u8>> {
         let variables = self.fields.get(&field)?;
@@ -286,6 +299,6 @@ impl Universe {
 
     /// Whether an input can be understood without a number: those of one bit.
     pub fn is_choice(input: Input) -> bool {
-        !matches!(input.what, What::Number | What::Address | What::Port | What::Hop)
+        !matches!(input.what, What::Number | What::Address | What::Port | What::Hop | What::Frames)
     }
 }

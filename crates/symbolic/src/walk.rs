@@ -7,9 +7,11 @@
 //! that is called runs with the packets that jump to it, and gives those back that it does not
 //! decide.
 
+mod frames;
 mod journey;
 mod link;
 mod routed;
+mod stations;
 mod translation;
 
 use std::collections::HashMap;
@@ -36,8 +38,9 @@ use crate::program::{
 };
 use crate::progress::PROGRESS;
 use crate::universe::Universe;
-pub(crate) use journey::filters;
+pub(crate) use frames::{bridges_track, frames_name};
 pub use journey::look_at;
+pub(crate) use link::is_of_bridge;
 use routed::Out;
 pub(crate) use routed::way_out;
 use translation::Moved;
@@ -321,6 +324,8 @@ struct Walk<'a, 'p> {
     ways: Vec<Out>,
     /// What rules ask of link headers, on a way.
     asked_link: link::Asked,
+    /// Bridges track connections, on a way.
+    bridges_track: bool,
     passed: Passed,
 }
 
@@ -344,6 +349,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             told: Vec::new(),
             ways: Vec::new(),
             asked_link: link::Asked::default(),
+            bridges_track: program.way.is_some() && bridges_track(program),
             passed: Passed::default(),
         }
     }
@@ -358,7 +364,10 @@ impl<'a, 'p> Walk<'a, 'p> {
         for (i, base) in bases.iter().enumerate() {
             let hook = self.universe.place.hook;
             self.base = Some(base.chain);
-            self.before_tracking = before_tracking(hook, base.priority);
+            // What the host sends on a bridge was tracked before.
+            let sent = self.program.way.is_some() && base.family == Family::Bridge;
+            self.before_tracking =
+                before_tracking(hook, base.priority) && !(sent && hook == Hook::Output);
             if base.kind != ChainType::Nat
                 && let Some(side) = self.untranslated.take_if(|side| side.is_before(base))
             {

@@ -2,17 +2,18 @@
 
 //! The way of packets through a network: its devices, and the base chains at each hook.
 
-mod levels;
+mod frames;
+mod ids;
 
 use std::sync::Arc;
 
 use penstock_net::{LOOPBACK, Network};
-use penstock_program::env::Interface;
+use penstock_program::env::{BridgePort, Interface};
 use penstock_program::{ChainType, Family, Hook};
 
 use crate::base::Base;
 use crate::place::Place;
-pub(crate) use levels::{Level, Tag};
+pub(crate) use frames::{Code, Crossing, Id, Passing, Stage, Step, Tag};
 
 /// Where packets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,8 +53,22 @@ pub struct Passage {
     pub hook: Hook,
     /// The device that they are bound to, as rules know it, at ingress and egress.
     pub device: Option<u32>,
+    /// They are chains of bridges.
+    pub of_bridges: bool,
     /// The chains; not empty.
     pub bases: Vec<Base>,
+}
+
+impl Passage {
+    /// Whether the chains filter: what they decide is what decides of a packet. What leaves by a
+    /// bridge was decided before.
+    pub(crate) fn filters(&self) -> bool {
+        match self.hook {
+            Hook::Input | Hook::Forward => true,
+            Hook::Output => !self.of_bridges,
+            Hook::Prerouting | Hook::Postrouting | Hook::Ingress | Hook::Egress => false,
+        }
+    }
 }
 
 /// The way of packets through a network.
@@ -93,13 +108,13 @@ impl Bound<'_> {
     }
 }
 
-/// Hooks of the IP families, which packets pass whatever their device is.
-const IP_HOOKS: [Hook; 5] =
+/// Hooks of the IP families, which packets pass whatever their device is, and of bridges.
+const HOOKS: [Hook; 5] =
     [Hook::Prerouting, Hook::Input, Hook::Forward, Hook::Output, Hook::Postrouting];
 
 impl<'a> Way<'a> {
     /// The way through a network with these chains, in the order in which packets pass those of one
-    /// hook. Chains of other families than IP and netdev are none of it.
+    /// hook. Chains of other families than IP, bridge and netdev are none of it.
     pub fn new(
         network: &'a Network,
         start: Start,
@@ -111,11 +126,13 @@ impl<'a> Way<'a> {
             let here = chains.iter().filter(|bound| bound.hook == hook && is_here(bound));
             let bases: Vec<Base> = here.map(|bound| bound.base).collect();
             if !bases.is_empty() {
-                passages.push(Passage { hook, device, bases });
+                let of_bridges = bases.iter().all(|base| base.family == Family::Bridge);
+                passages.push(Passage { hook, device, of_bridges, bases });
             }
         };
-        for hook in IP_HOOKS {
+        for hook in HOOKS {
             add(hook, None, &|bound| bound.base.family.is_ip());
+            add(hook, None, &|bound| bound.base.family == Family::Bridge);
         }
         for hook in [Hook::Ingress, Hook::Egress] {
             for device in &devices {
@@ -141,7 +158,7 @@ impl<'a> Way<'a> {
 }
 
 impl Way<'_> {
-    /// Devices on which packets arrive from others: those that are up, and are no ports of bridges,
+    /// Devices on which packets arrive that IP gets: those that are up, and are no ports of bridges,
     /// whose packets arrive on the bridge.
     pub(crate) fn arrivals(&self) -> impl Iterator<Item = &Device> {
         self.devices.iter().filter(|device| {
@@ -155,15 +172,35 @@ impl Way<'_> {
         self.devices.iter().find(|device| device.link == link)
     }
 
-    /// The chains at a hook.
-    pub(crate) fn passage(&self, hook: Hook) -> Option<&Passage> {
-        self.passages.iter().find(|passage| passage.hook == hook)
+    /// What rules ask of a port of a bridge.
+    pub(crate) fn as_port(&self, link: u32) -> Option<BridgePort> {
+        let port = self.network.link(link)?.port.as_ref()?;
+        let link = self.network.link(port.bridge)?;
+        let bridge = link.bridge()?;
+        let mut name = [0; 16];
+        name.iter_mut().zip(link.name.bytes()).for_each(|(to, from)| *to = from);
+        let vlan = bridge.vlan_filtering.then_some((port.vlans.pvid, bridge.vlan_protocol));
+        Some(BridgePort { bridge: name, address: link.mac.0, vlan })
     }
 
-    /// The chains at a hook of devices, by device.
-    pub(crate) fn of_devices(&self, hook: Hook) -> impl Iterator<Item = (u32, &Passage)> {
-        let here = self.passages.iter().filter(move |passage| passage.hook == hook);
-        here.filter_map(|passage| Some((passage.device?, passage)))
+    /// The chains of IP at a hook.
+    pub(crate) fn passage(&self, hook: Hook) -> Option<&Passage> {
+        let mut here = self.passages.iter().filter(|passage| passage.hook == hook);
+        here.find(|passage| !passage.of_bridges && passage.device.is_none())
+    }
+
+    /// The chains that frames pass at a step.
+    pub(crate) fn passage_at(&self, step: &Step<'_>) -> Option<&Passage> {
+        let (hook, device) = match step.stage {
+            Stage::Ingress => (Hook::Ingress, step.iif),
+            Stage::Egress => (Hook::Egress, step.oif),
+            Stage::Bridge(hook) => (hook, None),
+        };
+        let of_bridges = matches!(step.stage, Stage::Bridge(_));
+        let index = device.map(|device| device.index);
+        self.passages.iter().find(|passage| {
+            (passage.hook, passage.of_bridges, passage.device) == (hook, of_bridges, index)
+        })
     }
 
     /// Whether connections may be translated.

@@ -9,14 +9,15 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use penstock_dataplane::{Dataplane, DropEvent, DropReason, Settings, Sink};
-use penstock_net::{DevconfSysctls, Link, Network};
+use penstock_net::{DevconfSysctls, Link, Mac, Network};
 use penstock_packet::{Frame, Meta, Packet};
 use penstock_program::expr::{CtKey, MetaKey};
 use penstock_symbolic::{
-    Decider, Decision, Done, End, Example, Failure, Fate, Field, HeaderBase, Limits, Refusal,
-    Region, Start, Undecided, Universe, Written, asked, check, evaluate, look_at,
+    Decider, Decision, Done, End, Example, Failure, Fate, Field, Followed, HeaderBase, Limits,
+    Refusal, Region, Start, Undecided, Universe, Written, asked, check, evaluate, look_at,
 };
 use penstock_wire::ipv4;
+use support::networks::{network, ruleset};
 use support::*;
 
 /// A tag: protocol and VLAN ID.
@@ -54,222 +55,59 @@ impl Sink for Notes {
     }
 }
 
-/// The lowest device below one, and the tags that frames have there.
-fn below(net: &Network, device: u32) -> (u32, Vec<Tag>) {
-    let (mut lowest, mut tags) = (device, Vec::new());
-    while let Some(vlan) = net.link(lowest).unwrap().vlan() {
-        tags.insert(0, (vlan.protocol, vlan.id));
-        lowest = vlan.lower;
+/// Lines that say where stations are, so that frames go the way that an example has it: its
+/// destination, and next hops on bridges.
+fn stations(
+    net: &Network,
+    came: &Followed,
+    departs: Option<&Followed>,
+    to: [u8; 6],
+    wanted: &[u8],
+) -> String {
+    let mut lines = String::new();
+    if let Some(port) = came.to
+        && to[0] & 1 == 0
+    {
+        let port = net.name_of(port);
+        lines.push_str(&format!("bridge fdb replace {} dev {port} master static\n", Mac(to)));
     }
-    (lowest, tags)
-}
-
-/// Lines for `ip -batch`, and settings of devices.
-fn network(rng: &mut Rng) -> (String, Vec<(String, u32)>) {
-    let mut lines = String::from("link set lo up\n");
-    lines.push_str(
-        "link add name trunk address 02:00:00:00:00:09 type veth\nlink set trunk arp off up\n\
-         link add link trunk name outer type vlan protocol 802.1ad id 7\nlink set outer arp off up\n",
-    );
-    let vlans = [
-        "link trunk name lan type vlan id 10 ingress-qos-map 1:7 5:3 egress-qos-map 7:2",
-        "link trunk name lan type vlan id 10",
-        "link outer name dmz type vlan id 10",
-        "link outer name lan type vlan id 300 egress-qos-map 0:5",
-    ];
-    let vlans: Vec<&str> = vlans.into_iter().filter(|_| rng.u8(..3) == 0).collect();
-    for (number, name) in (1..).zip(["lan", "dmz", "wan"]) {
-        let vlan = vlans.iter().find(|vlan| vlan.contains(&format!("name {name} ")));
-        let add = match vlan {
-            Some(vlan) => (*vlan).to_owned(),
-            None => format!("name {name} type veth"),
-        };
-        lines.push_str(&format!(
-            "link add {add}\nlink set {name} address 02:00:00:00:00:0{number}\n\
-             link set {name} arp off\nlink set {name} up\n\
-             addr add 198.18.{number}.1/24 dev {name}\n\
-             addr add 2001:db8:{number}::1/64 dev {name} nodad\n"
-        ));
-    }
-    let usual = [
-        "route add default via 198.18.3.254",
-        "route add default via 2001:db8:3::fe dev wan",
-        "route add 198.19.0.0/16 via 198.18.2.7",
-        "route add 198.19.2.0/24 dev lan",
-        "route add blackhole 198.19.3.0/24",
-        "route add unreachable 198.19.4.0/24",
-        "route add prohibit 198.19.5.0/24",
-        "route add throw 198.19.6.0/24",
-        "route add 2001:db8:aaaa::/48 via 2001:db8:2::7 dev dmz",
-        "route add blackhole 2001:db8:bbbb::/48",
-        "route add 198.19.7.0/24 nexthop via 198.18.1.9 nexthop via 198.18.2.9",
-        "addr add 198.18.77.1/24 dev wan",
-        "addr add 2001:db8:77::1/64 dev wan nodad",
-        "route add 198.19.8.0/24 tos 0x10 via 198.18.1.9",
-    ];
-    let policy = [
-        "route add default via 198.18.1.99 table 7\nrule add fwmark 7 table 7",
-        "rule add from 198.18.1.0/25 blackhole",
-        "rule add iif dmz to 198.19.0.0/16 prohibit",
-        "route add 198.19.9.0/24 dev dmz table 9\nrule add ipproto udp dport 80 table 9",
-        "rule add not from 198.18.0.0/15 to 198.19.1.0/24 unreachable",
-        "rule add priority 5 fwmark 7/15 goto 100\nrule add priority 50 unreachable\n\
-         rule add priority 100 nop",
-        "-6 route add default via 2001:db8:1::99 dev lan table 7\n-6 rule add fwmark 7 table 7",
-        "rule add tos 0x10 table 7",
-    ];
-    for line in usual.iter().filter(|_| rng.bool()) {
-        lines.push_str(line);
-        lines.push('\n');
-    }
-    if rng.u8(..3) == 0 {
-        for line in policy.iter().filter(|_| rng.u8(..3) == 0) {
-            lines.push_str(line);
-            lines.push('\n');
-        }
-    }
-    let mut settings = Vec::new();
-    for name in ["lan", "dmz", "wan"] {
-        for (key, values) in [("rp_filter", 3), ("forwarding", 2), ("accept_local", 2)] {
-            if rng.u8(..8) == 0 {
-                settings.push((format!("net.ipv4.conf.{name}.{key}"), rng.u32(..values)));
-            }
-        }
-        if rng.u8(..12) == 0 {
-            settings.push((format!("net.ipv6.conf.{name}.forwarding"), rng.u32(..2)));
-        }
-    }
-    (lines, settings)
-}
-
-/// A ruleset for hooks of the way.
-fn ruleset(rng: &mut Rng) -> String {
-    let mut rules = |all: &[&str], most: usize| -> String {
-        let count = rng.usize(..=most);
-        (0..count).map(|_| format!("{}\n", all[rng.usize(..all.len())])).collect()
+    let Some((port, bridge)) =
+        departs.filter(|of| of.from.is_none()).and_then(|of| of.to.zip(of.bridge))
+    else {
+        return lines;
     };
-    let filter = [
-        "iifname \"lan\" accept",
-        "iifname \"wan\" drop",
-        "ip daddr 198.18.2.0/24 accept",
-        "ip daddr 198.18.2.80 udp dport 80 accept",
-        "ip saddr 198.18.1.0/24 reject",
-        "ip6 daddr 2001:db8:2::/64 drop",
-        "udp dport 1024-65535 drop",
-        "meta mark 7 accept",
-        "ct state new udp dport 53 accept",
-        "ip ttl < 3 drop",
-        "meta nfproto ipv6 udp dport 22 reject",
+    let mac = "02:00:00:00:00:88";
+    let port = net.name_of(port);
+    lines.push_str(&format!("bridge fdb replace {mac} dev {port} master static\n"));
+    let last = match wanted.len() {
+        4 => std::net::Ipv4Addr::from(<[u8; 4]>::try_from(wanted).unwrap()).to_string(),
+        _ => std::net::Ipv6Addr::from(<[u8; 16]>::try_from(wanted).unwrap()).to_string(),
+    };
+    let gateways = [
+        "198.18.3.254",
+        "198.18.2.7",
+        "198.18.1.9",
+        "198.18.2.9",
+        "198.18.1.99",
+        "198.18.2.2",
+        "2001:db8:3::fe",
+        "2001:db8:2::7",
+        "2001:db8:1::99",
+        &last,
     ];
-    let out = [
-        "oifname \"wan\" ip saddr 198.18.1.0/24 accept",
-        "oifname { \"lan\", \"dmz\" } udp dport 80 drop",
-        "iifname . oifname { \"lan\" . \"wan\", \"wan\" . \"dmz\" } accept",
-        "meta oiftype ether accept",
-        "ct original ip daddr 198.18.3.1 accept",
-        "ct status dnat accept",
-    ];
-    let early = [
-        "ip saddr 198.18.1.0/24 meta mark set 7",
-        "udp dport 53 meta mark set 7",
-        "iifname \"dmz\" meta mark set 0x17",
-        "ip daddr 198.19.2.2 ip daddr set 198.18.2.2",
-        "ip dscp set 4",
-        "udp dport 23 notrack",
-        "iifname \"wan\" ip saddr 198.18.1.0/24 drop",
-        "ip6 hoplimit 1 drop",
-    ];
-    let dnat = [
-        "iifname \"wan\" udp dport 80 dnat ip to 198.18.2.80:8080",
-        "ip daddr 198.18.3.1 dnat ip to 198.18.1.5",
-        "udp dport 53 redirect",
-        "udp dport 22 redirect to :2222",
-        "dnat ip to ip daddr map { 198.19.0.1 : 198.18.2.2, 198.19.0.2 : 198.18.1.2 }",
-        "ip6 daddr 2001:db8:3::1 dnat ip6 to 2001:db8:2::80",
-        "ip daddr 198.19.4.0/24 dnat ip prefix to 198.18.2.0/24",
-        "ip daddr 198.19.0.3 dnat ip to 198.18.2.10-198.18.2.20",
-    ];
-    let snat = [
-        "oifname \"wan\" masquerade",
-        "oifname \"dmz\" ip saddr 198.18.1.0/24 snat ip to 198.18.2.99",
-        "ip6 saddr 2001:db8:1::/64 masquerade",
-        "udp dport 8080 snat ip to 198.18.2.100:4000",
-        "oifname \"wan\" udp dport 1-9999 snat ip to 198.18.3.10-198.18.3.20:1000-2000",
-    ];
-    let device = [
-        "ip saddr 198.18.1.66 drop",
-        "ip daddr 198.18.2.66 drop",
-        "udp sport 1 drop",
-        "vlan id 10 udp dport 53 drop",
-        "vlan id 300 meta mark set 7",
-        "vlan pcp 5 drop",
-        "vlan type ip udp dport 22 drop",
-        "ether type 8021q udp dport 9 drop",
-        "meta protocol 8021q counter",
-        "meta protocol ip6 udp dport 80 drop",
-        "iifname \"lan\" udp dport 80 drop",
-        "iifname \"trunk\" vlan id 7 counter",
-        "oifname \"outer\" udp dport 443 drop",
-        "ether saddr 02:00:00:00:00:01 udp dport 54 drop",
-        "meta priority 3 udp dport 53 drop",
-        "meta priority set 7",
-        "meta pkttype host udp dport 55 drop",
-    ];
-    let egress = device.map(|rule| rule.replace("iifname", "oifname"));
-    let egress: Vec<&str> = egress.iter().map(|rule| &**rule).collect();
-    let ingress = ["ether daddr 02:00:00:00:00:01 udp dport 56 drop", "ip dscp set 4"];
-    let ingress: Vec<&str> = device.into_iter().chain(ingress).collect();
-    let policy = ["accept", "drop"];
-    let mut text = String::from("table inet t {\n");
-    for (name, hook, all) in [
-        ("pre", "filter hook prerouting priority mangle", &early[..]),
-        ("raw", "filter hook prerouting priority raw", &early[..]),
-        ("to", "nat hook prerouting priority dstnat", &dnat),
-        ("late", "filter hook prerouting priority 0", &filter),
-        ("input", "filter hook input priority 0", &filter),
-        ("inat", "nat hook input priority srcnat", &["snat ip to 198.18.9.9"]),
-        ("post", "filter hook postrouting priority 150", &out),
-        ("from", "nat hook postrouting priority srcnat", &snat),
-        ("output", "filter hook output priority 0", &filter),
-        ("turn", "route hook output priority mangle", &early[..]),
-        ("onat", "nat hook output priority -100", &dnat[..4]),
-    ] {
-        let body = rules(all, 3);
-        text.push_str(&format!("chain {name} {{\ntype {hook};\n{body}}}\n"));
+    for link in net.links() {
+        let mut lower = link;
+        while let Some(vlan) = lower.vlan() {
+            lower = net.link(vlan.lower).unwrap();
+        }
+        if lower.index != bridge {
+            continue;
+        }
+        for gateway in gateways {
+            lines.push_str(&format!("neigh replace {gateway} lladdr {mac} dev {}\n", link.name));
+        }
     }
-    let both: Vec<&str> = filter.iter().chain(&out).copied().collect();
-    let body = rules(&both, 6);
-    text.push_str(&format!(
-        "chain forward {{\ntype filter hook forward priority 0; policy drop;\n{body}}}\n"
-    ));
-    text.push_str("}\ntable netdev d {\n");
-    for (hook, name, all) in [
-        ("ingress", "lan", &ingress),
-        ("ingress", "trunk", &ingress),
-        ("ingress", "outer", &ingress),
-        ("egress", "dmz", &egress),
-        ("egress", "lan", &egress),
-        ("egress", "trunk", &egress),
-        ("egress", "outer", &egress),
-    ] {
-        let body = rules(all, 1);
-        text.push_str(&format!(
-            "chain {hook}_{name} {{\ntype filter hook {hook} device \"{name}\" priority 0;\n{body}}}\n"
-        ));
-    }
-    text.push_str("}\ntable inet i {\n");
-    for name in ["trunk", "outer"] {
-        let body = rules(&["meta nfproto ipv4 udp dport 57 drop", "ip daddr 198.19.0.1 drop"], 1);
-        text.push_str(&format!(
-            "chain {name} {{\ntype filter hook ingress device \"{name}\" priority 1;\n{body}}}\n"
-        ));
-    }
-    text.push_str("}\n");
-    // Chains without rules, and other policies.
-    if rng.u8(..3) == 0 {
-        text = text.replace("policy drop", &format!("policy {}", policy[0]));
-    }
-    text
+    lines
 }
 
 fn is_refused(why: Refusal, reason: DropReason) -> bool {
@@ -287,6 +125,7 @@ fn is_refused(why: Refusal, reason: DropReason) -> bool {
         Refusal::Hops => reason == Reason::Ttl,
         // Both may be so.
         Refusal::Scope => matches!(reason, Reason::Scope | Reason::Ttl),
+        Refusal::NoPort => matches!(reason, Reason::BridgeTarget | Reason::BridgeVlan),
         Refusal::NotForHost | Refusal::NoAddress | Refusal::Absent => true,
     }
 }
@@ -383,7 +222,7 @@ fn each_packet_goes_its_way() {
     ];
     let six = six.map(|text| text.parse::<std::net::Ipv6Addr>().unwrap().octets());
     let limits = Limits { memory: 1 << 30, ..limits() };
-    let (mut packets, mut left, mut delivered) = (0, 0, 0);
+    let (mut packets, mut left, mut delivered, mut bridged) = (0, 0, 0, 0);
     // Rounds in which diagrams grew over the limit.
     let mut undecided = 0;
     for round in 0..rounds(6) {
@@ -492,9 +331,10 @@ fn each_packet_goes_its_way() {
                     .collect(),
             };
             let decider = Decider { rule: decision.rule, base: decision.base };
-            if let Err(wrong) = check(&example, &program, &fate, &[decider]) {
+            let verified = check(&example, &program, &fate, &[decider]);
+            let verified = verified.unwrap_or_else(|wrong| {
                 panic!("{wrong}; {fate:?} by {decider:?}\n{}", case());
-            }
+            });
             // The dataplane chooses for itself, and knows what arrives.
             let chooses = text.contains("-198.18.") || lines.contains("nexthop");
             if start == Start::Host || number % 5 == 4 || chooses {
@@ -503,19 +343,23 @@ fn each_packet_goes_its_way() {
             let name = universe.value(Field::Meta(MetaKey::IifName), &point).unwrap();
             let device = program.way.as_ref().unwrap().devices.iter();
             let device = device.clone().find(|d| d.interface.name[..] == name[..]).unwrap();
-            let link = net.link(device.link).unwrap();
-            let mut bytes = link.mac.0.to_vec();
+            let came = &verified.followed[0];
+            let departs = verified.followed.last().filter(|last| last.leaving.is_some());
+            let mac = |link: u32| net.link(link).unwrap().mac.0;
+            let mut bytes = match came.to {
+                // To a station that nobody has heard of.
+                Some(_) => vec![2, 0, 0, 0, 0, 0x77],
+                None => mac(came.bridge.unwrap_or(device.link)).to_vec(),
+            };
             bytes.extend([2, 0, 0, 0, 0, 0x99]);
             for (at, byte) in (0..).zip(&mut bytes) {
                 let asked = Field::Header { base: HeaderBase::Link, at };
                 *byte = universe.value(asked, &point).map_or(*byte, |value| value[0]);
             }
-            let (lowest, tags) = below(&net, device.link);
-            for (number, (protocol, id)) in (0..).zip(tags) {
-                let code = Field::Header { base: HeaderBase::Link, at: 14 + 4 * number };
-                let code = universe.value(code, &point).map_or(0, |value| value[0] & 0xf0);
+            let to: [u8; 6] = bytes[..6].try_into().unwrap();
+            for (protocol, control) in &came.arrival_tags {
                 bytes.extend(protocol.to_be_bytes());
-                bytes.extend((id | u16::from(code) << 8).to_be_bytes());
+                bytes.extend(control.to_be_bytes());
             }
             let mut network = example.packet.network().to_vec();
             // The bytes have another meaning in IPv6.
@@ -527,10 +371,29 @@ fn each_packet_goes_its_way() {
             let network = &network[..];
             bytes.extend(if network[0] >> 4 == 6 { [0x86, 0xdd] } else { [8, 0] });
             bytes.extend(network);
-            let mut dataplane = Dataplane::new(net.clone(), Settings::default());
+            let wanted = {
+                let mut wanted = flow(network)[1].clone();
+                if let Some(value) = written(Field::Done(Done::NewDestination))
+                    && value.iter().any(|byte| *byte != 0)
+                {
+                    wanted = value[..wanted.len()].to_vec();
+                }
+                wanted
+            };
+            let more = stations(&net, came, departs, to, &wanted);
+            let known = match more.is_empty() {
+                true => net.clone(),
+                false => {
+                    let lines = format!("{lines}{more}");
+                    let net = Network::from_batch("net.ip", &lines);
+                    Arc::new(net.unwrap_or_else(|e| panic!("{e}\n{lines}")).with_sysctls(&sysctls))
+                }
+            };
+            let mut dataplane = Dataplane::new(known, Settings::default());
             dataplane.set_rules(linked.clone());
             let mut notes = Notes::default();
-            let frame = Frame { device: lowest, bytes: &bytes, time: 1_700_000_000_000_000_000 };
+            let arrival = came.arrival.unwrap();
+            let frame = Frame { device: arrival, bytes: &bytes, time: 1_700_000_000_000_000_000 };
             dataplane.receive([frame], &mut notes);
             let mut told = flow(network);
             for (which, done) in [
@@ -555,23 +418,38 @@ fn each_packet_goes_its_way() {
                 Became::Lost(reason) => Some(*reason),
                 _ => None,
             });
+            // Frames to groups go to the host and to other ports, too.
+            let is_group = came.bridge.is_some() && to[0] & 1 != 0;
+            let leaves = notes.0.iter().any(|became| {
+                let Some(departs) = departs else { return false };
+                let tags: Vec<Tag> = departs
+                    .leaving_tags
+                    .iter()
+                    .map(|(protocol, control)| (*protocol, control & 0xfff))
+                    .collect();
+                matches!(became, Became::Left(by, of, packet)
+                    if Some(*by) == departs.leaving && *of == tags && is_told(packet))
+            });
             // Errors and redirects to the sender leave, too, or come to the host.
             let is_so = match (decision.end, lost) {
                 (End::Host, None) => notes.0.contains(&Became::Delivered),
-                (End::Leaves(index), None) => notes.0.iter().any(|became| {
-                    matches!(became, Became::Left(by, tags, packet)
-                        if (*by, tags.clone()) == below(&net, index) && is_told(packet))
-                }),
+                (End::Host, Some(_)) => is_group && notes.0.contains(&Became::Delivered),
+                (End::Leaves(_), None) => leaves,
+                (End::Leaves(_), Some(_)) => is_group && leaves,
                 (End::Drop | End::Reject(..), Some(_)) => true,
-                (End::Refused(why), Some(reason)) => is_refused(why, reason),
+                (End::Refused(why), Some(reason)) => is_group || is_refused(why, reason),
                 _ => false,
             };
+            bridged += usize::from(came.to.is_some() && matches!(decision.end, End::Leaves(_)));
             left += usize::from(matches!(decision.end, End::Leaves(_)));
             delivered += usize::from(decision.end == End::Host);
             assert!(is_so, "{:?}, and the dataplane {:?}\n{}", decision.end, notes.0, case());
         }
     }
-    println!("{packets} packets, {left} left and {delivered} were delivered as was said");
+    println!(
+        "{packets} packets, {left} left and {delivered} were delivered as was said; of those that \
+         left {bridged} were bridged"
+    );
     assert!(left + delivered > 0, "{left} {delivered}");
     assert!(undecided <= rounds(6) / 2, "{undecided} rounds");
 }

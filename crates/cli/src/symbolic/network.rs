@@ -6,8 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use penstock_lang::names::Names;
-use penstock_net::Network;
-use penstock_program::Family;
+use penstock_net::{Link, Network};
 use penstock_symbolic::{Bound, Device, Start, Way};
 
 use super::Settings;
@@ -46,33 +45,42 @@ pub fn network_of(
     Ok(Arc::new(with_sysctls(net, file, sysctls)?))
 }
 
+/// Whether a VLAN device stands on a bridge.
+fn stands_on_bridge(net: &Network, link: &Link) -> bool {
+    let mut at = Some(link);
+    while let Some(link) = at {
+        if link.bridge().is_some() {
+            return true;
+        }
+        at = link.vlan().and_then(|vlan| net.link(vlan.lower));
+    }
+    false
+}
+
 impl Loaded {
     /// The ruleset in a network.
     ///
     /// # Errors
-    /// There are chains that no way through it can be evaluated with.
+    /// There are bridges that no way through it can be evaluated with.
     pub fn on(self, network: Option<Arc<Network>>) -> Result<Loaded, String> {
         let Some(net) = &network else { return Ok(self) };
-        for base in &self.linked.bases {
-            let name = || self.chain_name(base.chain);
-            if base.family == Family::Bridge {
-                return Err(format!(
-                    "Error: chain {}: a way through a network has no bridges: without --net each \
-                     hook is evaluated by itself",
-                    name()
-                ));
-            }
-            let port = net
-                .links()
-                .iter()
-                .find(|link| bound(base).is_on(&link.name) && link.port.is_some());
-            if let Some(link) = port {
-                return Err(format!(
-                    "Error: chain {}: frames that pass it on device {} go to a bridge, which is \
-                     not evaluated on a way through a network",
-                    name(),
+        for link in net.links() {
+            let on_bridge = |why: &str| {
+                Err(format!(
+                    "Error: {} {why}, which is not evaluated on a way through a network",
                     link.name
-                ));
+                ))
+            };
+            if let Some(bridge) = link.bridge() {
+                if bridge.call_ip || bridge.call_ip6 {
+                    return on_bridge("passes packets to chains of IP (nf_call_iptables)");
+                }
+                if link.promiscuous {
+                    return on_bridge("is a bridge that takes frames for others (promisc)");
+                }
+            }
+            if link.port.is_some() && stands_on_bridge(net, link) {
+                return on_bridge("is a port of a bridge and stands on another one");
             }
         }
         Ok(Loaded { network, ..self })
@@ -81,7 +89,7 @@ impl Loaded {
     /// The same ruleset in a network.
     ///
     /// # Errors
-    /// There are chains that no way through it can be evaluated with.
+    /// There are bridges that no way through it can be evaluated with.
     pub fn placed(&self, network: Arc<Network>) -> Result<Loaded, String> {
         Loaded::of(&self.file, self.generation.clone(), self.now)?.on(Some(network))
     }

@@ -427,6 +427,22 @@ impl<'a> Words<'a> {
                 let not = if on { "" } else { "not " };
                 format!("(if {rule} does {not}expect a connection)")
             }
+            What::Frames => {
+                let words = |all: &[(u128, u128)]| {
+                    let numbers = all.iter().flat_map(|(first, last)| *first..=*last);
+                    let words = numbers
+                        .map_while(|number| self.universe.choice_name(input, number as u32))
+                        .collect::<Vec<_>>();
+                    words.join(" or ")
+                };
+                match values {
+                    Values::In(all) => format!("(if frames {})", words(all)),
+                    Values::NotIn(all) => format!("(unless frames {})", words(all)),
+                    Values::Masked(_) | Values::Some => {
+                        "(depending on the port of the bridge)".to_owned()
+                    }
+                }
+            }
             What::Number | What::Port | What::Hop => {
                 let values = match values {
                     Values::In(all) => list(all),
@@ -570,6 +586,7 @@ fn refusal_word(why: Refusal) -> &'static str {
         Refusal::Hops => "no hops are left",
         Refusal::Scope => "the source is of its link only",
         Refusal::NoAddress => "there is no address to translate to",
+        Refusal::NoPort => "no port of the bridge takes the frame",
         Refusal::Absent => "the network has no such device or address",
     }
 }

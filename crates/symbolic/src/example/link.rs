@@ -1,106 +1,238 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! An example on the link layer of its way: devices below, tags, link headers.
+//! An example on the link layer of its way: devices below others, bridges, tags, link headers.
 
-use penstock_net::Link;
-use penstock_packet::{PacketType, VlanTag};
+use penstock_packet::{CtInfo, PacketType, VlanTag};
 use penstock_program::Hook;
+use penstock_program::expr::MetaKey;
 use penstock_wire::ethernet;
 
 use super::run::Run;
-use crate::fate::{Decider, End};
-use crate::field::{Base, Field};
-use crate::way::{Device, Tag, Way};
+use crate::fate::{Decider, End, Refusal};
+use crate::field::{Base, Field, What, state};
+use crate::walk::{bridges_track, frames_name};
+use crate::way::{Code, Device, Id, Passing, Stage, Step, Tag, Way};
 
 /// Bytes of the link addresses.
 const ADDRESSES: usize = 12;
 /// Bytes of a tag.
 const TAG: usize = 4;
 
+/// How a frame goes between the wire and a device of its way, as links of the network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Followed {
+    /// The device by which the frame arrives, the lowest one.
+    pub arrival: Option<u32>,
+    /// Protocol and control information of the tags that it arrives with, the outermost first.
+    pub arrival_tags: Vec<(u16, u16)>,
+    /// The device by which the frame leaves, the lowest one.
+    pub leaving: Option<u32>,
+    /// Protocol and control information of the tags that it leaves with, the outermost first.
+    pub leaving_tags: Vec<(u16, u16)>,
+    /// The bridge that hands it up, or sends it on.
+    pub bridge: Option<u32>,
+    /// The port of that bridge by which it arrives.
+    pub from: Option<u32>,
+    /// The port of that bridge by which it leaves.
+    pub to: Option<u32>,
+}
+
 impl Run<'_, '_> {
-    /// Ingress of all devices that the packet passes, the lowest first.
-    pub(super) fn climb(
+    /// What the frame passes to a device or from it, as the example has it.
+    fn passing<'w>(
+        &self,
+        device: &Device,
+        mut all: Vec<Passing<'w>>,
+        arrive: bool,
+    ) -> Option<Passing<'w>> {
+        if all.len() < 2 {
+            return all.pop();
+        }
+        let name = frames_name(device, &all, arrive);
+        let chosen = self.example.chosen(What::Frames, &name);
+        let number = chosen.map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+        let number = usize::from(number).min(all.len() - 1);
+        Some(all.swap_remove(number))
+    }
+
+    /// All stages that a packet passes before IP gets it; the device by which it leaves if a bridge
+    /// forwards it.
+    pub(super) fn ingress(
         &mut self,
         way: &Way<'_>,
         device: &Device,
         decider: &mut Decider,
-    ) -> Result<(), End> {
-        let levels = way.levels(device);
-        let of = |device: &Device| way.network.link(device.link);
-        let Some(lowest) = levels.first() else { return Ok(()) };
-        for (number, tag) in lowest.tags.iter().enumerate().rev() {
-            let code = self.code(number);
-            self.push_tag(*tag, code);
-        }
-        if let Some(link) = of(lowest.device)
-            && levels.len() > 1
-            && self.packet.meta.packet_type == PacketType::Host
-            && self.is_asked_for_another(link)
-        {
+    ) -> Result<Option<u32>, End> {
+        let passing = self.passing(device, way.arriving(device), true);
+        let passing = passing.ok_or(End::Refused(Refusal::Absent))?;
+        let lowest = passing.steps.first().and_then(|step| step.iif);
+        let own = lowest.and_then(|device| way.network.link(device.link)).map(|link| link.mac.0);
+        let above = passing.steps.len() > 1;
+        if above && self.packet.meta.packet_type == PacketType::Host && self.is_for_another(own) {
             self.packet.meta.packet_type = PacketType::OtherHost;
         }
-        for (step, level) in levels.iter().enumerate() {
-            if step > 0 {
-                let taken = lowest.tags.len() - level.tags.len();
-                let link = of(level.device);
-                self.untag(taken - 1, level.tags.first(), link);
-            }
-            self.find_transport(level.tags.len());
-            (self.packet.meta.iif, self.packet.meta.oif) = (level.device.index, 0);
-            self.bound(way, Hook::Ingress, level.device, decider)?;
-        }
-        Ok(())
+        let addresses = self.addresses();
+        self.follow(way, &passing, addresses, decider)?;
+        self.packet.meta.oif = 0;
+        Ok(passing.leaves().map(|device| device.index))
     }
 
     /// Whether rules ask for the destination, and it is not a device's own.
-    fn is_asked_for_another(&self, link: &Link) -> bool {
+    fn is_for_another(&self, own: Option<[u8; 6]>) -> bool {
         let first = Field::Header { base: Base::Link, at: 0 };
-        let is_own = self.packet.link().get(..6) == Some(&link.mac.0[..]);
+        let is_own = self.packet.link().get(..6) == own.as_ref().map(|own| &own[..]);
         self.example.value(first).is_some() && !is_own
+    }
+
+    fn addresses(&self) -> [u8; ADDRESSES] {
+        self.packet.link().first_chunk().copied().unwrap_or_default()
+    }
+
+    /// A byte of the link header that the packet arrives with.
+    fn link_byte(&self, at: usize) -> u8 {
+        let field = Field::Header { base: Base::Link, at: at as u16 };
+        self.example.value(field).map_or(0, |byte| byte[0])
     }
 
     /// Priority and drop eligibility of a tag that the packet arrives with.
     fn code(&self, number: usize) -> u8 {
-        let at = (ADDRESSES + 2 + TAG * number) as u16;
-        self.example.value(Field::Header { base: Base::Link, at }).map_or(0, |byte| byte[0] & 0xf0)
+        self.link_byte(ADDRESSES + 2 + TAG * number) & 0xf0
     }
 
-    fn push_tag(&mut self, tag: Tag, code: u8) {
-        let tci = tag.id | u16::from(code) << 8;
-        self.packet.push_tag(VlanTag { protocol: tag.protocol, tci });
-    }
-
-    /// The packet comes from the device below to a VLAN device (`vlan_do_receive()`).
-    fn untag(&mut self, number: usize, next: Option<&Tag>, link: Option<&Link>) {
-        self.packet.meta.vlan = None;
-        if let Some(tag) = next {
-            let tci = tag.id | u16::from(self.code(number + 1)) << 8;
-            self.packet.remove_from_link(ADDRESSES, TAG);
-            self.packet.meta.vlan = Some(VlanTag { protocol: tag.protocol, tci });
+    /// The packet passes the chains of all steps.
+    fn follow(
+        &mut self,
+        way: &Way<'_>,
+        passing: &Passing<'_>,
+        addresses: [u8; ADDRESSES],
+        decider: &mut Decider,
+    ) -> Result<(), End> {
+        // Codes that VLAN devices gave the packet.
+        let mut given: Vec<(u32, u8)> = Vec::new();
+        let mut before = None;
+        let mut followed = Followed::default();
+        if let Some(crossing) = &passing.crossing {
+            let link = |device: Option<&Device>| device.map(|device| device.link);
+            followed.bridge = Some(crossing.bridge);
+            (followed.from, followed.to) = (link(crossing.from), link(crossing.to));
         }
-        let ethertype = self.packet.link().last_chunk::<2>().copied();
-        self.packet.meta.protocol = ethertype.map_or(self.ip_type(), u16::from_be_bytes);
-        let Some(link) = link else { return };
-        let code = self.code(number) >> 5;
-        let map = link.vlan().map_or(&[][..], |vlan| &vlan.ingress_qos);
-        let to = map.iter().find(|(from, _)| *from == code).map_or(0, |(_, to)| *to);
-        self.packet.meta.priority = to;
-        if self.packet.meta.packet_type == PacketType::OtherHost
-            && self.packet.link().get(..6) == Some(&link.mac.0[..])
+        for step in &passing.steps {
+            let tags: Vec<VlanTag> =
+                step.tags.iter().map(|tag| self.tag(way, tag, &mut given)).collect();
+            let all = || tags.iter().map(|tag| (tag.protocol, tag.tci)).collect();
+            if before.is_none() && step.stage == Stage::Ingress {
+                followed.arrival = step.iif.map(|device| device.link);
+                followed.arrival_tags = all();
+            }
+            if step.stage == Stage::Egress {
+                followed.leaving = step.oif.map(|device| device.link);
+                followed.leaving_tags = all();
+            }
+            // The last of them is told of packets that end on their way.
+            match self.followed.last_mut().filter(|_| before.is_some()) {
+                Some(last) => last.clone_from(&followed),
+                None => self.followed.push(followed.clone()),
+            }
+            self.put_header(&addresses, &tags);
+            let index = |device: Option<&Device>| device.map_or(0, |device| device.index);
+            (self.packet.meta.iif, self.packet.meta.oif) = (index(step.iif), index(step.oif));
+            self.reach(way, step);
+            if before == Some(Stage::Bridge(Hook::Input)) && bridges_track(self.program) {
+                self.known_to_bridge();
+            }
+            if let Some(passage) = way.passage_at(step) {
+                self.through(passage, decider)?;
+            }
+            before = Some(step.stage);
+        }
+        Ok(())
+    }
+
+    fn tag(&self, way: &Way<'_>, tag: &Tag, given: &mut Vec<(u32, u8)>) -> VlanTag {
+        let code = match tag.code {
+            Code::Arrived(number) => self.code(number),
+            Code::Zero => 0,
+            Code::Given(link) => match given.iter().find(|(of, _)| *of == link) {
+                Some((_, code)) => *code,
+                None => {
+                    let vlan = way.network.link(link).and_then(|link| link.vlan());
+                    let map = vlan.map_or(&[][..], |vlan| &vlan.egress_qos);
+                    let priority = self.packet.meta.priority;
+                    let code = map.iter().find(|(from, _)| *from == priority);
+                    let code = code.map_or(0, |(_, code)| code << 5);
+                    given.push((link, code));
+                    code
+                }
+            },
+        };
+        let id = match tag.id {
+            Id::Known(id) => id,
+            Id::Arrived(number) => {
+                let at = ADDRESSES + 2 + TAG * number;
+                u16::from_be_bytes([self.link_byte(at) & 0xf, self.link_byte(at + 1)])
+            }
+        };
+        VlanTag { protocol: tag.protocol, tci: id | u16::from(code) << 8 }
+    }
+
+    /// The link header with these tags, of which the packet holds the outermost.
+    fn put_header(&mut self, addresses: &[u8; ADDRESSES], tags: &[VlanTag]) {
+        let ethertype = self.ip_type();
+        let inner = tags.get(1..).unwrap_or(&[]);
+        let header = self.packet.put_link(ethernet::LEN + TAG * inner.len());
+        header[..ADDRESSES].copy_from_slice(addresses);
+        let mut at = ADDRESSES;
+        for tag in inner {
+            header[at..at + 2].copy_from_slice(&tag.protocol.to_be_bytes());
+            header[at + 2..at + TAG].copy_from_slice(&tag.tci.to_be_bytes());
+            at += TAG;
+        }
+        header[at..].copy_from_slice(&ethertype.to_be_bytes());
+        self.packet.meta.vlan = tags.first().copied();
+        self.packet.meta.protocol = inner.first().map_or(ethertype, |tag| tag.protocol);
+        match inner.is_empty() {
+            true => self.packet.find_transport(),
+            false => self.packet.set_transport(None),
+        }
+    }
+
+    /// What a VLAN device says of the packet, and a device whose address it is for.
+    fn reach(&mut self, way: &Way<'_>, step: &Step<'_>) {
+        if let Some((link, tag)) = step.taken {
+            let code = match tag.code {
+                Code::Arrived(number) => self.code(number) >> 5,
+                Code::Zero | Code::Given(_) => 0,
+            };
+            let vlan = way.network.link(link).and_then(|link| link.vlan());
+            let map = vlan.map_or(&[][..], |vlan| &vlan.ingress_qos);
+            let to = map.iter().find(|(from, _)| *from == code).map_or(0, |(_, to)| *to);
+            self.packet.meta.priority = to;
+        }
+        if let Some(own) = step.own
+            && self.packet.meta.packet_type == PacketType::OtherHost
+            && self.packet.link().get(..6) == Some(&own[..])
         {
             self.packet.meta.packet_type = PacketType::Host;
         }
     }
 
-    fn ip_type(&self) -> u16 {
-        if self.is_v6() { ethernet::IPV6 } else { ethernet::IPV4 }
+    /// A bridge has tracked the packet; a new connection of a packet that is not for this host alone
+    /// is forgotten.
+    fn known_to_bridge(&mut self) {
+        if self.packet.meta.ct.info == CtInfo::Untracked {
+            return;
+        }
+        let state = self.example.value(Field::CtState).map_or(state::NEW, |value| value[0]);
+        let asked = self.example.value(Field::Meta(MetaKey::PktType)).is_some();
+        let shared = asked && self.packet.meta.packet_type != PacketType::Host;
+        self.forget_connection();
+        if !(shared && state == state::NEW) {
+            self.track_now();
+        }
     }
 
-    fn find_transport(&mut self, tags: usize) {
-        match tags {
-            0 | 1 => self.packet.find_transport(),
-            _ => self.packet.set_transport(None),
-        }
+    fn ip_type(&self) -> u16 {
+        if self.is_v6() { ethernet::IPV6 } else { ethernet::IPV4 }
     }
 
     /// The packet has no link header: the host sends it.
@@ -109,34 +241,19 @@ impl Run<'_, '_> {
         self.packet.meta.vlan = None;
     }
 
-    /// Egress of a device and of those below it.
+    /// All stages that a packet passes after IP on its way out by a device.
     pub(super) fn egress(
         &mut self,
         way: &Way<'_>,
         device: &Device,
         decider: &mut Decider,
     ) -> Result<(), End> {
-        let ethertype = self.ip_type();
-        let mac = way.network.link(device.link).map_or([0; 6], |link| link.mac.0);
-        let header = self.packet.put_link(ethernet::LEN);
-        header[..6].fill(0);
-        header[6..12].copy_from_slice(&mac);
-        header[12..].copy_from_slice(&ethertype.to_be_bytes());
-        self.packet.meta.vlan = None;
-        self.packet.meta.protocol = ethertype;
-        self.packet.meta.iif = 0;
-        for level in way.levels(device).iter().rev() {
-            if let Some(tag) = level.tags.first() {
-                let vlan = way.network.link(tag.link).and_then(|link| link.vlan());
-                let map = vlan.map_or(&[][..], |vlan| &vlan.egress_qos);
-                let priority = self.packet.meta.priority;
-                let code = map.iter().find(|(from, _)| *from == priority);
-                self.push_tag(*tag, code.map_or(0, |(_, code)| code << 5));
-            }
-            self.find_transport(level.tags.len());
-            self.packet.meta.oif = level.device.index;
-            self.bound(way, Hook::Egress, level.device, decider)?;
+        let passing = self.passing(device, way.leaving(device), false);
+        let passing = passing.ok_or(End::Refused(Refusal::NoPort))?;
+        let mut addresses = [0; ADDRESSES];
+        if let Some(link) = way.network.link(device.link) {
+            addresses[6..].copy_from_slice(&link.mac.0);
         }
-        Ok(())
+        self.follow(way, &passing, addresses, decider)
     }
 }

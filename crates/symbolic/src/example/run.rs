@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_program::env::{
-    self, Context, Env, FibQuery, Interface, NatRequest, Rejection, Route, Trace,
+    self, BridgePort, Context, Env, FibQuery, Interface, NatRequest, Rejection, Route, Trace,
 };
 use penstock_program::expr::{CtDir, CtKey, DynsetOp, Log, MetaKey};
 use penstock_program::image::{ChainIndex, CtObject, LinkedVerdict, RuleIndex, Stateful};
@@ -19,6 +19,7 @@ use penstock_program::{ChainType, Family, Hook};
 use penstock_wire::ethernet;
 
 use super::Example;
+use super::link::Followed;
 use crate::base::Base;
 use crate::bits::value_at;
 use crate::fate::{Decider, End, Fate, Written};
@@ -26,7 +27,7 @@ use crate::field::{Base as Header, Field, Input, What};
 use crate::program::{Program, asks_input, before_tracking};
 use crate::question::Question;
 use crate::routing::Hop;
-use crate::walk::Side;
+use crate::walk::{Side, is_of_bridge};
 
 /// What the interpreter says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,8 @@ pub struct Verified {
     pub met: Vec<RuleIndex>,
     /// The packet at the end, from its network header on.
     pub packet: Vec<u8>,
+    /// How its frames go on a way through a network: as they arrive, as they leave.
+    pub followed: Vec<Followed>,
 }
 
 impl Verified {
@@ -61,6 +64,10 @@ impl Example<'_> {
         let devices = program.way.iter().flat_map(|way| &way.devices);
         let of_way: HashMap<u32, Interface> =
             devices.map(|device| (device.index, device.interface)).collect();
+        let ports = program.way.iter().flat_map(|way| {
+            way.devices.iter().filter_map(|of| Some((of.index, way.as_port(of.link)?)))
+        });
+        let ports = ports.collect();
         let hook = self.universe.place.hook;
         let mut run = Run {
             example: self,
@@ -72,10 +79,12 @@ impl Example<'_> {
             tracked: false,
             turned: false,
             settled: true,
+            followed: Vec::new(),
             hop: None,
             env: Scenario {
                 context: Context { family: self.family, hook },
                 interfaces: if program.way.is_some() { &of_way } else { &self.interfaces },
+                ports,
                 connection: self.connection.clone(),
                 table: self.family,
                 translation: None,
@@ -83,7 +92,7 @@ impl Example<'_> {
         };
         let (end, decider) = match &program.way {
             Some(way) => run.way(way),
-            None => run.hook(hook, &program.bases),
+            None => run.hook(hook, false, &program.bases),
         };
         Verified {
             end,
@@ -93,6 +102,7 @@ impl Example<'_> {
             connection: run.env.connection,
             met: run.met,
             packet: run.packet.network().to_vec(),
+            followed: run.followed,
         }
     }
 }
@@ -104,6 +114,7 @@ impl Example<'_> {
         let mut env = Scenario {
             context: Context { family: self.family, hook: self.universe.place.hook },
             interfaces: &self.interfaces,
+            ports: HashMap::new(),
             connection: HashMap::new(),
             table: self.family,
             translation: None,
@@ -117,6 +128,8 @@ impl Example<'_> {
 pub(super) struct Scenario<'e> {
     pub(super) context: Context,
     interfaces: &'e HashMap<u32, Interface>,
+    /// Ports of bridges, on a way.
+    ports: HashMap<u32, BridgePort>,
     pub(super) connection: HashMap<(CtKey, Option<CtDir>), Vec<u8>>,
     /// Family of the table whose rules run.
     table: Family,
@@ -131,6 +144,10 @@ impl Env for Scenario<'_> {
 
     fn interface(&self, index: u32) -> Option<&Interface> {
         self.interfaces.get(&index)
+    }
+
+    fn bridge_port(&self, index: u32) -> Option<&BridgePort> {
+        self.ports.get(&index)
     }
 
     fn random(&mut self) -> u32 {
@@ -194,7 +211,7 @@ impl Env for Scenario<'_> {
 
 pub(super) struct Run<'e, 'p> {
     pub(super) example: &'e Example<'e>,
-    program: &'e Program<'p>,
+    pub(super) program: &'e Program<'p>,
     pub(super) packet: Packet,
     registers: Registers,
     met: Vec<RuleIndex>,
@@ -206,6 +223,8 @@ pub(super) struct Run<'e, 'p> {
     pub(super) turned: bool,
     /// Nothing is left to be translated at this hook.
     pub(super) settled: bool,
+    /// How its frames go.
+    pub(super) followed: Vec<Followed>,
     /// The way out that routing has found.
     pub(super) hop: Option<Hop>,
     pub(super) env: Scenario<'e>,
@@ -219,10 +238,13 @@ enum Left {
 
 impl Run<'_, '_> {
     /// Base chains of a hook, in the order in which packets pass them.
-    pub(super) fn hook(&mut self, hook: Hook, bases: &[Base]) -> (End, Decider) {
+    ///
+    /// On a way chains of bridges see what the host sends after it was tracked.
+    pub(super) fn hook(&mut self, hook: Hook, of_bridges: bool, bases: &[Base]) -> (End, Decider) {
         let universe = self.example.universe;
         let point = &self.example.point;
-        let early = |priority| before_tracking(hook, priority);
+        let sent = of_bridges && hook == Hook::Output;
+        let early = |priority| before_tracking(hook, priority) && !sent;
         let mut decider = None;
         self.env.context.hook = hook;
         for base in bases {
@@ -295,6 +317,17 @@ impl Run<'_, '_> {
             }
         }
         (End::Accept, decider.unwrap_or(Decider { rule: None, base: None }))
+    }
+
+    /// The packet has its connection from here on.
+    pub(super) fn track_now(&mut self) {
+        self.packet.meta.ct = self.example.tracked();
+    }
+
+    /// The packet has no connection, until it is tracked again.
+    pub(super) fn forget_connection(&mut self) {
+        self.packet.meta.ct = Ct::default();
+        self.tracked = false;
     }
 
     /// What makes the host route a packet again if a chain of type route changes it.
@@ -459,6 +492,9 @@ impl Run<'_, '_> {
                 let value = universe.value(input, point)?;
                 let number = u32::from_be_bytes([value[0], value[1], value[2], value[3]]);
                 load(*dst, &number.to_ne_bytes())
+            }
+            Op::Meta { key, .. } if self.program.way.is_some() && is_of_bridge(*key) => {
+                return None;
             }
             Op::Meta {
                 key:

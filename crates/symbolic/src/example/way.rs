@@ -16,7 +16,7 @@ use super::run::Run;
 use crate::fate::{Decider, End, Refusal};
 use crate::field::{Field, What, state};
 use crate::routing::Hop;
-use crate::walk::{Side, WITH_PORTS, filters, flags, reversals};
+use crate::walk::{Side, WITH_PORTS, flags, reversals};
 use crate::way::{Device, Passage, Start, Way};
 
 const NOBODY: Decider = Decider { rule: None, base: None };
@@ -44,7 +44,9 @@ impl Run<'_, '_> {
         match way.start {
             Start::Arrival => {
                 let device = self.arrival(way).ok_or(refused(Refusal::Absent))?.clone();
-                self.climb(way, &device, decider)?;
+                if let Some(out) = self.ingress(way, &device, decider)? {
+                    return Ok(End::Leaves(out));
+                }
                 self.checked6(way, &device).map_err(refused)?;
                 self.pass(way, Hook::Prerouting, decider)?;
                 match self.arrived(way, &device).map_err(refused)? {
@@ -110,25 +112,10 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Chains of a hook that are bound to a device.
-    pub(super) fn bound(
-        &mut self,
-        way: &Way<'_>,
-        hook: Hook,
-        device: &Device,
-        decider: &mut Decider,
-    ) -> Result<(), End> {
-        let passage = way.of_devices(hook).find(|(index, _)| *index == device.index);
-        match passage {
-            Some((_, passage)) => self.through(passage, decider),
-            None => Ok(()),
-        }
-    }
-
-    fn through(&mut self, passage: &Passage, decider: &mut Decider) -> Result<(), End> {
-        let (end, by) = self.hook(passage.hook, &passage.bases);
+    pub(super) fn through(&mut self, passage: &Passage, decider: &mut Decider) -> Result<(), End> {
+        let (end, by) = self.hook(passage.hook, passage.of_bridges, &passage.bases);
         let is_new = decider.base.is_none() && by.rule.is_some();
-        if filters(passage.hook) || is_new || end != End::Accept {
+        if passage.filters() || is_new || end != End::Accept {
             *decider = by;
         }
         if end == End::Accept { Ok(()) } else { Err(end) }
@@ -141,7 +128,7 @@ impl Run<'_, '_> {
     fn arrival<'w>(&self, way: &'w Way<'_>) -> Option<&'w Device> {
         let field = Field::Meta(penstock_program::expr::MetaKey::IifName);
         let name = self.example.value(field)?;
-        way.arrivals().find(|device| device.interface.name[..] == name[..])
+        way.entrances().find(|device| device.interface.name[..] == name[..])
     }
 
     /// What routing says of a packet that arrived.

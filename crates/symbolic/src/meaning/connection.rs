@@ -19,8 +19,9 @@ impl Meaning<'_> {
     pub(super) fn ct_state(&mut self) -> Decided<Vec<Bit>> {
         let mut state = self.universe.bits(Field::CtState)?;
         if self.at.before_tracking {
-            let before = self.universe.holds(Field::CtBefore)?;
+            let before = self.machine.field(self.universe, Field::CtBefore)?;
             let d = &self.universe.diagrams;
+            let before = before[0].region(d);
             let with = d.not(&before);
             for (bit, value) in state.iter_mut().zip(known(&[state::INVALID])) {
                 *bit = bit.replaced(&with, &value, d)?;

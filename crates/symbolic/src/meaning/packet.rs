@@ -239,6 +239,9 @@ impl Meaning<'_> {
                 let value = self.machine.read(src, 4);
                 self.machine.write_register(self.universe, &live, field, &value)?;
             }
+            MetaKey::BriBroute if self.universe.has_way() => {
+                return unable("it has a port hand frames to the host itself (meta broute)");
+            }
             MetaKey::NfTrace | MetaKey::BriBroute => {
                 let value = self.machine.read(src, 1);
                 let d = &self.universe.diagrams;

@@ -26,9 +26,10 @@ impl Universe {
         self.connections(&mut possible)?;
         for (input, (first, last)) in &self.numbers {
             let bits = self.known_bits(Field::Input(*input))?;
+            let from = 4 - (bits.len() / 8).min(4);
             let range = d.and(
-                &bits::at_least(d, &bits, &first.to_be_bytes())?,
-                &bits::at_most(d, &bits, &last.to_be_bytes())?,
+                &bits::at_least(d, &bits, &first.to_be_bytes()[from..])?,
+                &bits::at_most(d, &bits, &last.to_be_bytes()[from..])?,
             )?;
             possible = d.and(&possible, &range)?;
         }

@@ -16,7 +16,7 @@ use penstock_program::expr::{CtDir, CtKey, MetaKey};
 use penstock_program::image::{ChainIndex, RuleIndex};
 use penstock_program::op::Op;
 
-use super::link::{Asked, asks_destination};
+use super::link::Asked;
 use super::routed::Out;
 use super::translation::{Moved, Side};
 use super::{Decision, Failure, Left, Walk};
@@ -38,7 +38,7 @@ type Walked = Result<(), Failure>;
 /// Packets on their way, and what last decided that they go on.
 #[derive(Clone)]
 pub(super) struct Live {
-    region: Region,
+    pub(super) region: Region,
     /// Apart from each other, and together at least the region. They are cut to it where that
     /// matters: what the network says of packets makes each of them larger.
     pieces: Rc<[Piece]>,
@@ -57,11 +57,6 @@ impl Live {
         let piece = Piece { region: region.clone(), rule: None, base: None };
         Live { region, pieces: Rc::new([piece]) }
     }
-}
-
-/// Whether chains of a hook filter: what they decide is what decides of a packet.
-pub(crate) fn filters(hook: Hook) -> bool {
-    matches!(hook, Hook::Input | Hook::Forward | Hook::Output)
 }
 
 /// Whether rules look at the hops that are left, or write them: at a byte of the network header.
@@ -90,7 +85,7 @@ pub fn look_at(universe: &mut Universe, programs: &[&Program<'_>]) -> Decided<()
         }
         networks.push(way.network);
         if way.start == Start::Arrival {
-            universe.arrive_on(way.arrivals());
+            universe.arrive_on(way.entrances());
         }
         all.push(Walk::new(universe, program).looked_at(way)?);
     }
@@ -181,23 +176,18 @@ impl Walk<'_, '_> {
         } else {
             let before = self.universe.holds(Field::CtBefore)?;
             region = self.universe.diagrams.minus(&region, &before)?;
-            let mut known = Vec::new();
-            for device in way.arrivals() {
-                known.push(self.arriving_on(device)?);
-            }
-            let d = &self.universe.diagrams;
-            region = d.and(&region, &d.union(&known)?)?;
-            if self.universe.has(Field::Meta(MetaKey::PktType)) || asks_destination(self.universe) {
-                let kinds = self.kinds(way)?;
-                region = self.universe.diagrams.and(&region, &kinds)?;
-            }
+            let known = self.can_arrive(way)?;
+            region = self.universe.diagrams.and(&region, &known)?;
         }
         Ok(region)
     }
 
     /// What a packet finds that arrives.
     fn arrive(&mut self, way: &Way<'_>, live: Live) -> Walked {
-        let mut live = self.ingress(way, live)?;
+        let arriving = self.arriving(way);
+        let arriving = self.limit(arriving)?;
+        let live = self.ingress(way, &arriving, live)?;
+        let mut live = self.forwarded(&arriving, live)?;
         let refused = self.refused6(way, &live.region);
         for (why, region) in self.limit(refused)? {
             self.end_some(&live, &region, End::Refused(why))?;
@@ -513,7 +503,7 @@ impl Walk<'_, '_> {
             false => d.union(&lost).and_then(|lost| d.minus(&live.region, &lost)),
         };
         let region = self.limit(region)?;
-        if filters(passage.hook) {
+        if passage.filters() {
             return Ok(Live { region, pieces: on.into() });
         }
         // Whoever decided before is still who decided; a policy that lets all pass decides nothing.
@@ -593,13 +583,13 @@ impl Walk<'_, '_> {
     }
 
     /// Those packets that are in a region.
-    fn only(&self, live: &Live, region: &Region) -> Result<Live, Failure> {
+    pub(super) fn only(&self, live: &Live, region: &Region) -> Result<Live, Failure> {
         let region = self.limit(self.universe.diagrams.and(&live.region, region))?;
         Ok(Live { region, pieces: live.pieces.clone() })
     }
 
     /// Those packets that are not in a region.
-    fn without(&self, live: &Live, region: &Region) -> Result<Live, Failure> {
+    pub(super) fn without(&self, live: &Live, region: &Region) -> Result<Live, Failure> {
         let others = self.universe.diagrams.not(region);
         self.only(live, &others)
     }
@@ -617,7 +607,7 @@ impl Walk<'_, '_> {
     }
 
     /// Packets of a region come to an end.
-    fn end_some(&mut self, live: &Live, region: &Region, end: End) -> Walked {
+    pub(super) fn end_some(&mut self, live: &Live, region: &Region, end: End) -> Walked {
         let ended = self.only(live, region)?;
         match end {
             // The network decides, and no rule.
@@ -639,7 +629,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    fn note_routed(&mut self, end: End, region: &Region) {
+    pub(super) fn note_routed(&mut self, end: End, region: &Region) {
         if !region.is_none() {
             self.passed.routed.push((end, region.clone()));
         }

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The link layer of a way: devices that frames pass before IP gets their packets and after it has
-//! sent them, with their link headers (`__netif_receive_skb_core()`, `__dev_queue_xmit()`).
+//! Link headers on a way: addresses, tags, what packets are with them, and what is not known.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use penstock_program::Hook;
 use penstock_program::expr::MetaKey;
+use penstock_program::op::Op;
 use penstock_wire::ethernet;
 
-use super::journey::Live;
-use super::{Failure, Walk};
+use super::Walk;
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
 use crate::field::{Base, Field};
 use crate::machine::{Hidden, Machine};
 use crate::program::{Program, reachable};
 use crate::universe::Universe;
-use crate::way::{Device, Level, Tag, Way};
+use crate::way::{Device, Way};
 
 /// Bytes of the link addresses.
 const ADDRESSES: u16 = 12;
@@ -32,13 +30,20 @@ pub(super) struct Asked {
     bytes: BTreeSet<u16>,
     /// Lengths.
     present: BTreeSet<u16>,
+    /// They ask for bridges (`meta ibrname` and others), too.
+    pub(super) bridge: bool,
 }
 
 impl Asked {
     pub(super) fn by(program: &Program<'_>) -> Asked {
         let mut asked = Asked::default();
         for rule in reachable(program) {
-            for load in program.image.ops_at(rule).iter().filter_map(|op| op.header_load()) {
+            let ops = program.image.ops_at(rule);
+            asked.bridge |= ops.iter().any(|op| match op {
+                Op::Meta { key, .. } => is_of_bridge(*key),
+                _ => false,
+            });
+            for load in ops.iter().filter_map(|op| op.header_load()) {
                 let end = load.offset.saturating_add(load.len.into());
                 if load.base == Base::Link {
                     asked.bytes.extend(load.offset.max(ADDRESSES)..end);
@@ -58,196 +63,25 @@ impl Asked {
 #[derive(Clone)]
 pub(super) struct Tagged {
     pub(super) region: Region,
-    /// The outermost first, each with the bits before its ID: priority and drop eligibility.
-    pub(super) tags: Vec<(Tag, Vec<Bit>)>,
-}
-
-/// A device of arrival with its packets and the devices that they pass.
-struct Arriving<'w> {
-    region: Region,
-    levels: Vec<Level<'w>>,
-}
-
-impl Arriving<'_> {
-    /// Where its packets are after some steps.
-    fn at(&self, step: usize) -> Option<&Level<'_>> {
-        self.levels.get(step.min(self.levels.len() - 1))
-    }
+    /// The outermost first, each with its protocol and its tag control information.
+    pub(super) tags: Vec<(u16, Vec<Bit>)>,
 }
 
 impl Walk<'_, '_> {
-    /// Ingress of all devices that packets pass, the lowest first.
-    pub(super) fn ingress(&mut self, way: &Way<'_>, live: Live) -> Result<Live, Failure> {
-        let known = self.universe.by_arrival();
-        let known = self.limit(known)?;
-        let arriving: Vec<Arriving<'_>> = known
-            .into_iter()
-            .filter_map(|(device, region)| {
-                let of_way = way.device(device.link).filter(|of| of.index == device.index)?;
-                Some(Arriving { region, levels: way.levels(of_way) })
-            })
-            .collect();
-        let passages: Vec<_> = way.of_devices(Hook::Ingress).collect();
-        let steps = arriving.iter().map(|of| of.levels.len()).max().unwrap_or(0);
-        let mut live = live;
-        let kind = self.first_kinds(way, &arriving);
-        self.limit(kind)?;
-        for step in 0..steps {
-            let climbed = self.climb(way, &arriving, step);
-            self.limit(climbed)?;
-            for (index, passage) in &passages {
-                let here = arriving.iter().filter(|of| {
-                    of.levels.get(step).is_some_and(|level| level.device.index == *index)
-                });
-                let here: Vec<Region> = here.map(|of| of.region.clone()).collect();
-                if !here.is_empty() {
-                    let here = self.limit(self.universe.diagrams.union(&here))?;
-                    live = self.pass_some(passage, live, &here)?;
-                }
-            }
-        }
-        Ok(live)
-    }
-
-    /// Says of packets that arrive where they are after some steps up.
-    fn climb(&mut self, way: &Way<'_>, arriving: &[Arriving<'_>], step: usize) -> Decided<()> {
-        let is_flat = arriving.iter().all(|of| of.levels.len() == 1);
-        if is_flat {
-            let plain = Tagged { region: self.universe.diagrams.all(), tags: Vec::new() };
-            return self.say_link(&[plain]);
-        }
-        let devices: Vec<(Device, Region)> = arriving
-            .iter()
-            .filter_map(|of| Some((of.at(step)?.device.clone(), of.region.clone())))
-            .collect();
-        let known = self.universe.device_bits(&devices)?;
-        self.machine.writes.extend(known);
-        let mut tagged: Vec<Tagged> = Vec::new();
-        for of in arriving {
-            let Some(level) = of.at(step) else { continue };
-            let taken = of.levels[0].tags.len() - level.tags.len();
-            match tagged.iter_mut().find(|known| known.has(&level.tags)) {
-                Some(known) => {
-                    known.region = self.universe.diagrams.or(&known.region, &of.region)?
-                }
-                None => {
-                    let mut tags = Vec::new();
-                    for (number, tag) in (taken..).zip(&level.tags) {
-                        tags.push((*tag, self.code(number)?));
-                    }
-                    tagged.push(Tagged { region: of.region.clone(), tags });
-                }
-            }
-        }
-        self.say_link(&tagged)?;
-        if step == 0 {
-            return Ok(());
-        }
-        // `vlan_do_receive()`.
-        let field = Field::Meta(MetaKey::Priority);
-        let up = arriving.iter().filter(|of| step < of.levels.len());
-        let up: Vec<Region> = up.map(|of| of.region.clone()).collect();
-        let up = self.universe.diagrams.union(&up)?;
-        self.machine.write(self.universe, &up, field, &bits::constant(&[0; 4]))?;
-        for of in arriving.iter().filter(|of| step < of.levels.len()) {
-            let below = &of.levels[step - 1];
-            let Some(tag) = below.tags.first() else { continue };
-            let Some(link) = way.network.link(tag.link) else { continue };
-            let taken = of.levels[0].tags.len() - below.tags.len();
-            let map = link.vlan().map_or(&[][..], |vlan| &vlan.ingress_qos);
-            for (code, priority) in map {
-                let known = self.code(taken)?;
-                let d = &self.universe.diagrams;
-                let here = bits::equal(d, &known[..3], &[code << 5], &[0xe0])?;
-                let here = d.and(&here, &of.region)?;
-                let priority = bits::constant(&priority.to_be_bytes());
-                self.machine.write(self.universe, &here, field, &priority)?;
-            }
-            self.own_kind(&of.region, link.mac.0)?;
-        }
-        Ok(())
-    }
-
     /// Priority and drop eligibility in a tag that packets arrive with, by its number from the
     /// outside.
-    fn code(&mut self, number: usize) -> Decided<Vec<Bit>> {
+    pub(super) fn code(&mut self, number: usize) -> Decided<Vec<Bit>> {
         let at = ADDRESSES + 2 + TAG * number as u16;
         let byte = self.universe.bits(Field::Header { base: Base::Link, at })?;
         Ok(byte[..4].to_vec())
     }
 
-    /// Packets for a link address, of those that arrive.
-    pub(super) fn sent_to(&mut self, mac: [u8; 6]) -> Decided<Region> {
-        let mut destination = Vec::new();
-        for at in 0..6 {
-            destination.extend(self.universe.bits(Field::Header { base: Base::Link, at })?);
-        }
-        bits::equal(&self.universe.diagrams, &destination, &mac, &[0xff; 6])
-    }
-
-    /// `meta pkttype` on the lowest device (`eth_type_trans()`).
-    fn first_kinds(&mut self, way: &Way<'_>, arriving: &[Arriving<'_>]) -> Decided<()> {
-        let field = Field::Meta(MetaKey::PktType);
-        if !self.universe.has(field) {
-            return Ok(());
-        }
-        for of in arriving {
-            let mac =
-                |level: &Level<'_>| way.network.link(level.device.link).map(|link| link.mac.0);
-            let Some(lowest) = of.levels.first().and_then(mac) else { continue };
-            for own in of.levels[1..].iter().filter_map(mac).filter(|own| *own != lowest) {
-                let here = self.sent_to(own)?;
-                let here = self.universe.diagrams.and(&here, &of.region)?;
-                let other = bits::constant(&[penstock_packet::PacketType::OtherHost as u8]);
-                self.machine.write(self.universe, &here, field, &other)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Packets for others are the host's own, if they are for the address of a device above.
-    fn own_kind(&mut self, region: &Region, mac: [u8; 6]) -> Decided<()> {
-        let field = Field::Meta(MetaKey::PktType);
-        if !self.universe.has(field) {
-            return Ok(());
-        }
-        let kind = self.machine.field(self.universe, field)?;
-        let other = [penstock_packet::PacketType::OtherHost as u8];
-        let others = bits::equal(&self.universe.diagrams, &kind, &other, &[0xff])?;
-        let here = self.sent_to(mac)?;
-        let d = &self.universe.diagrams;
-        let here = d.and(&d.and(&here, &others)?, region)?;
-        self.machine.write(self.universe, &here, field, &bits::constant(&[0]))
-    }
-
-    /// Packets by `meta pkttype`, as their destination has it: of those that are for the host, or
-    /// for a group.
-    pub(super) fn kinds(&mut self, way: &Way<'_>) -> Decided<Region> {
-        use penstock_packet::PacketType::{Broadcast, Host, Multicast};
-        let kind = self.universe.bits(Field::Meta(MetaKey::PktType))?;
-        let is = |walk: &Self, of: penstock_packet::PacketType| {
-            bits::equal(&walk.universe.diagrams, &kind, &[of as u8], &[0xff])
-        };
-        let all = self.sent_to([0xff; 6])?;
-        let first = self.universe.bits(Field::Header { base: Base::Link, at: 0 })?;
-        let group = bits::equal(&self.universe.diagrams, &first, &[1], &[1])?;
-        let d = &self.universe.diagrams;
-        let groups = d.and(&is(self, Multicast)?, &d.minus(&group, &all)?)?;
-        let broadcasts = d.and(&is(self, Broadcast)?, &all)?;
-        let mut kinds = vec![groups, broadcasts];
-        for device in way.arrivals() {
-            let here = self.arriving_on(device)?;
-            for level in way.levels(device) {
-                let Some(link) = way.network.link(level.device.link) else { continue };
-                let own = self.sent_to(link.mac.0)?;
-                kinds.push(self.universe.diagrams.and(&here, &own)?);
-            }
-        }
-        let own = self.universe.diagrams.union(&kinds[2..])?;
-        let own = self.universe.diagrams.and(&own, &is(self, Host)?)?;
-        kinds.truncate(2);
-        kinds.push(own);
-        self.universe.diagrams.union(&kinds)
+    /// The VLAN ID in a tag that packets arrive with, by its number from the outside.
+    pub(super) fn arrived_id(&mut self, number: usize) -> Decided<Vec<Bit>> {
+        let at = ADDRESSES + 2 + TAG * number as u16;
+        let high = self.universe.bits(Field::Header { base: Base::Link, at })?;
+        let low = self.universe.bits(Field::Header { base: Base::Link, at: at + 1 })?;
+        Ok([&high[4..], &low[..]].concat())
     }
 
     /// Says what link headers have after the addresses, what packets then are, and what is not
@@ -264,7 +98,7 @@ impl Walk<'_, '_> {
         self.machine.writes.remove(&Field::Transport);
         for of in tagged.iter().filter(|of| of.tags.len() > 1) {
             self.machine.write(self.universe, &of.region, Field::Transport, &[Bit::ZERO])?;
-            let inner = bits::constant(&of.tags[1].0.protocol.to_be_bytes());
+            let inner = bits::constant(&of.tags[1].0.to_be_bytes());
             for (bit, value) in protocol.iter_mut().zip(&inner) {
                 *bit = bit.replaced(&of.region, value, &self.universe.diagrams)?;
             }
@@ -315,50 +149,14 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Egress of a device and of those below it, and what the frames are there.
-    pub(super) fn egress(
-        &mut self,
-        way: &Way<'_>,
-        device: u32,
-        live: Live,
-    ) -> Result<Live, Failure> {
-        let Some(device) = way.devices.iter().find(|of| of.index == device) else {
-            return Ok(live);
-        };
-        let passages: Vec<_> = way.of_devices(Hook::Egress).collect();
-        let levels = way.levels(device);
-        if !levels.iter().any(|level| passages.iter().any(|(of, _)| *of == level.device.index)) {
-            return Ok(live);
-        }
-        self.universe.place.hook = Hook::Egress;
-        self.untranslated = None;
-        self.no_arrival();
+    /// Says of packets that a device sends what its link header is: rules see no device of arrival.
+    pub(super) fn sent_by(&mut self, way: &Way<'_>, device: &Device) {
         if let Some(link) = way.network.link(device.link) {
             for (at, byte) in (6..).zip(link.mac.0) {
                 let field = Field::Header { base: Base::Link, at };
                 self.machine.writes.insert(field, bits::constant(&[byte]));
             }
         }
-        let mut live = live;
-        let mut tags = Vec::new();
-        for level in levels.iter().rev() {
-            if let Some(tag) = level.tags.first() {
-                let code = self.code_by_priority(way, tag);
-                tags.insert(0, (*tag, self.limit(code)?));
-            }
-            self.say_way_out(way, level.device.index);
-            let all = self.universe.diagrams.all();
-            let kinds = self.kinds_of_way_out(&all);
-            self.limit(kinds)?;
-            let said = self.say_link(&[Tagged { region: all.clone(), tags: tags.clone() }]);
-            self.limit(said)?;
-            self.hide_next(&all);
-            for (_, passage) in passages.iter().filter(|(of, _)| *of == level.device.index) {
-                live = self.through(passage, live)?;
-            }
-        }
-        self.machine.hidden.clear();
-        Ok(live)
     }
 
     /// Devices and link header are again as they were; what chains have written stays.
@@ -368,6 +166,7 @@ impl Walk<'_, '_> {
                 true
             }
             Field::HasMeta(_) | Field::Transport => true,
+            Field::Meta(key) if is_of_bridge(*key) => true,
             Field::Meta(key) => matches!(
                 key,
                 MetaKey::Iif
@@ -390,17 +189,17 @@ impl Walk<'_, '_> {
     }
 
     /// Neighbours are not looked at: nobody knows the link address that frames are sent to.
-    fn hide_next(&mut self, all: &Region) {
+    pub(super) fn hide_next(&mut self) {
         self.machine.hidden.push(Hidden {
             base: Base::Link,
             bytes: Range { start: 0, end: 6 },
-            region: all.clone(),
+            region: self.universe.diagrams.all(),
             reason: "it asks for the link address of the next hop",
         });
     }
 
     /// On the way out of a device the device of arrival is not known.
-    fn no_arrival(&mut self) {
+    pub(super) fn no_arrival(&mut self) {
         use MetaKey::{Iif, IifGroup, IifKind, IifName};
         for key in [Iif, IifName, IifKind, IifGroup] {
             let field = Field::Meta(key);
@@ -411,9 +210,9 @@ impl Walk<'_, '_> {
 
     /// Priority and drop eligibility in the tag that a VLAN device gives frames
     /// (`vlan_dev_get_egress_qos_mask()`).
-    fn code_by_priority(&mut self, way: &Way<'_>, tag: &Tag) -> Decided<Vec<Bit>> {
+    pub(super) fn code_by_priority(&mut self, way: &Way<'_>, link: u32) -> Decided<Vec<Bit>> {
         let mut code = vec![Bit::ZERO; 4];
-        let vlan = way.network.link(tag.link).and_then(|link| link.vlan());
+        let vlan = way.network.link(link).and_then(|link| link.vlan());
         for (priority, of) in vlan.map_or(&[][..], |vlan| &vlan.egress_qos) {
             let known = self.machine.field(self.universe, Field::Meta(MetaKey::Priority))?;
             let d = &self.universe.diagrams;
@@ -426,24 +225,17 @@ impl Walk<'_, '_> {
     }
 }
 
-impl Tagged {
-    fn has(&self, tags: &[Tag]) -> bool {
-        self.tags.len() == tags.len() && self.tags.iter().zip(tags).all(|((a, _), b)| a == b)
-    }
-}
-
 /// A byte of the link header after the addresses, as if the tags stood in it; zero past its end.
 fn link_byte(at: u16, of: &Tagged, ethertype: &[Bit]) -> Vec<Bit> {
     let from = at - ADDRESSES;
     let (number, part) = (usize::from(from / TAG), usize::from(from % TAG));
-    if let Some((tag, code)) = of.tags.get(number) {
-        let id = bits::constant(&tag.id.to_be_bytes());
-        let protocol = bits::constant(&tag.protocol.to_be_bytes());
+    if let Some((protocol, control)) = of.tags.get(number) {
+        let protocol = bits::constant(&protocol.to_be_bytes());
         return match part {
             0 => protocol[..8].to_vec(),
             1 => protocol[8..].to_vec(),
-            2 => [code, &id[4..8]].concat(),
-            _ => id[8..].to_vec(),
+            2 => control[..8].to_vec(),
+            _ => control[8..].to_vec(),
         };
     }
     match from - TAG * of.tags.len() as u16 {
@@ -451,6 +243,12 @@ fn link_byte(at: u16, of: &Tagged, ethertype: &[Bit]) -> Vec<Bit> {
         1 => ethertype[8..].to_vec(),
         _ => vec![Bit::ZERO; 8],
     }
+}
+
+/// Whether a key of metadata is about the bridge of a port.
+pub(crate) fn is_of_bridge(key: MetaKey) -> bool {
+    use MetaKey::{BriIifHwAddr, BriIifName, BriIifPvid, BriIifVproto, BriOifName};
+    matches!(key, BriIifName | BriOifName | BriIifPvid | BriIifVproto | BriIifHwAddr)
 }
 
 /// Whether rules look at the link addresses that packets arrive with.

@@ -770,7 +770,7 @@ pub(crate) fn way_out(
 }
 
 /// What rules ask of a device on the way out.
-fn of_device(device: &Device) -> [(Field, Vec<Bit>); 6] {
+pub(super) fn of_device(device: &Device) -> [(Field, Vec<Bit>); 6] {
     let Device { index, interface, .. } = device;
     let known: [(Field, &[u8]); 6] = [
         (Field::Meta(MetaKey::Oif), &index.to_be_bytes()),

@@ -3,6 +3,8 @@
 //! Rulesets from text, random rulesets, and packets of their universes.
 #![allow(dead_code)]
 
+pub mod networks;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
