@@ -7,12 +7,18 @@
 //! that is called runs with the packets that jump to it, and gives those back that it does not
 //! decide.
 
+mod flows;
 mod frames;
 mod journey;
 mod link;
+mod live;
+mod looked;
+mod own_addresses;
 mod routed;
+mod routed6;
 mod stations;
 mod translation;
+mod way_out;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,12 +45,12 @@ use crate::program::{
 use crate::progress::PROGRESS;
 use crate::universe::Universe;
 pub(crate) use frames::{bridges_track, frames_name};
-pub use journey::look_at;
 pub(crate) use link::is_of_bridge;
+pub use looked::look_at;
 use routed::Out;
-pub(crate) use routed::way_out;
 use translation::Moved;
 pub(crate) use translation::{Side, WITH_PORTS, flags, reversals};
+pub(crate) use way_out::way_out;
 
 /// Packets of which the same rule has decided.
 #[derive(Clone, Debug)]

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use penstock_program::Hook;
 use penstock_program::expr::MetaKey;
 
-use super::journey::Live;
 use super::link::Tagged;
-use super::routed::of_device;
+use super::live::Live;
+use super::way_out::of_device;
 use super::{Failure, Left, Walk};
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};

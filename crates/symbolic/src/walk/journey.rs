@@ -7,60 +7,30 @@
 //! later chains and routing see. All of it is a function of the packet as it came.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 
-use penstock_net::Network;
 use penstock_packet::PacketType;
 use penstock_program::Hook;
-use penstock_program::expr::{CtDir, CtKey, MetaKey};
-use penstock_program::image::{ChainIndex, RuleIndex};
+use penstock_program::expr::MetaKey;
 use penstock_program::op::Op;
 
 use super::link::Asked;
+use super::live::Live;
 use super::routed::Out;
-use super::translation::{Moved, Side};
-use super::{Decision, Failure, Left, Walk};
+use super::translation::Moved;
+use super::{Failure, Left, Walk};
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
 use crate::fate::{End, Refusal};
-use crate::field::{Base, Done, Field, state};
+use crate::field::{Base, Done, Field};
 use crate::machine::Machine;
 use crate::program::{Program, reachable, written_fields};
-use crate::universe::Universe;
-use crate::way::{Passage, Start, Way};
-
-/// `IPS_SRC_NAT`, `IPS_DST_NAT`, `IPS_SEQ_ADJUST` and that both have been decided.
-const TRANSLATED: u32 = 0x1f0;
+use crate::way::{Start, Way};
 
 /// That packets were followed, or why they could not be.
-type Walked = Result<(), Failure>;
-
-/// Packets on their way, and what last decided that they go on.
-#[derive(Clone)]
-pub(super) struct Live {
-    pub(super) region: Region,
-    /// Apart from each other, and together at least the region. They are cut to it where that
-    /// matters: what the network says of packets makes each of them larger.
-    pieces: Rc<[Piece]>,
-}
-
-/// Packets that the same rule has let on.
-struct Piece {
-    region: Region,
-    rule: Option<RuleIndex>,
-    base: Option<ChainIndex>,
-}
-
-impl Live {
-    /// Packets of which nothing has decided yet.
-    fn undecided(region: Region) -> Live {
-        let piece = Piece { region: region.clone(), rule: None, base: None };
-        Live { region, pieces: Rc::new([piece]) }
-    }
-}
+pub(super) type Walked = Result<(), Failure>;
 
 /// Whether rules look at the hops that are left, or write them: at a byte of the network header.
-fn looks_at_hops(program: &Program<'_>, at: u16) -> bool {
+pub(super) fn looks_at_hops(program: &Program<'_>, at: u16) -> bool {
     let rules = reachable(program);
     let mut ops = rules.iter().flat_map(|rule| program.image.ops_at(*rule));
     ops.any(|op| {
@@ -69,31 +39,6 @@ fn looks_at_hops(program: &Program<'_>, at: u16) -> bool {
             || matches!(op, Op::PayloadSet { base: Base::Network, offset, len, .. }
                 if (*offset..offset.saturating_add((*len).into())).contains(&at))
     })
-}
-
-/// Says which packets are looked at where programs have a way: those that can be on one of them.
-///
-/// # Errors
-/// A limit.
-pub fn look_at(universe: &mut Universe, programs: &[&Program<'_>]) -> Decided<()> {
-    let mut all = Vec::new();
-    let mut networks: Vec<&Network> = Vec::new();
-    for program in programs {
-        let Some(way) = &program.way else { continue };
-        if networks.iter().any(|known| std::ptr::eq(*known, way.network)) {
-            continue;
-        }
-        networks.push(way.network);
-        if way.start == Start::Arrival {
-            universe.arrive_on(way.entrances());
-        }
-        all.push(Walk::new(universe, program).looked_at(way)?);
-    }
-    if !all.is_empty() {
-        let within = universe.diagrams.union(&all)?;
-        universe.keep_within(within, all.len() > 1);
-    }
-    Ok(())
 }
 
 impl Walk<'_, '_> {
@@ -128,58 +73,6 @@ impl Walk<'_, '_> {
         let told = self.all_told();
         self.machine.writes = self.limit(told)?;
         Ok(())
-    }
-
-    /// Packets that are looked at: whole ones; those of the host have one of its addresses.
-    fn looked_at(&mut self, way: &Way<'_>) -> Decided<Region> {
-        let later = self.universe.holds(Field::LaterFragment)?;
-        let mut region = self.universe.diagrams.not(&later);
-        for field in self.universe.fields().to_vec() {
-            let is_whole = match field {
-                Field::Present { base: Base::Network, bytes } => bytes <= 20,
-                _ => continue,
-            };
-            if is_whole {
-                let there = self.universe.holds(field)?;
-                region = self.universe.diagrams.and(&region, &there)?;
-            }
-        }
-        // Packets have hops left, unless rules look at them.
-        for (at, v6) in [(8, false), (7, true)] {
-            let field = Field::Header { base: Base::Network, at };
-            if !self.universe.has(field) || looks_at_hops(self.program, at) {
-                continue;
-            }
-            let hops = self.universe.bits(field)?;
-            let version = self.version(v6)?;
-            let d = &self.universe.diagrams;
-            let last = d.and(&version, &bits::at_most(d, &hops, &[1])?)?;
-            region = d.minus(&region, &last)?;
-        }
-        // Packets of a connection without answers are translated as the first one is.
-        let first = self.universe.holds(Field::Untranslated)?;
-        let states = self.universe.bits(Field::CtState)?;
-        let d = &self.universe.diagrams;
-        let new = bits::equal(d, &states, &[state::NEW], &[0xff])?;
-        region = d.minus(&region, &d.minus(&new, &first)?)?;
-        // No first packet is translated yet.
-        let status = Field::Ct(CtKey::Status, None);
-        if self.universe.has(status) || way.translates() {
-            let status = self.universe.bits(status)?;
-            let d = &self.universe.diagrams;
-            let none = bits::equal(d, &status, &[0; 4], &TRANSLATED.to_be_bytes())?;
-            region = d.minus(&region, &d.minus(&first, &none)?)?;
-        }
-        if way.start == Start::Host {
-            let own = self.own_source(way)?;
-            region = self.universe.diagrams.and(&region, &own)?;
-        } else {
-            let before = self.universe.holds(Field::CtBefore)?;
-            region = self.universe.diagrams.minus(&region, &before)?;
-            let known = self.can_arrive(way)?;
-            region = self.universe.diagrams.and(&region, &known)?;
-        }
-        Ok(region)
     }
 
     /// What a packet finds that arrives.
@@ -425,107 +318,6 @@ impl Walk<'_, '_> {
         self.end_all(&live, End::Leaves(device))
     }
 
-    /// Passes packets through the chains of a hook, and translates them there.
-    fn pass(&mut self, way: &Way<'_>, hook: Hook, live: Live) -> Result<Live, Failure> {
-        self.universe.place.hook = hook;
-        self.untranslated = Side::at(hook).filter(|_| way.translates());
-        self.moved.clear();
-        let mut live = match way.passage(hook) {
-            Some(passage) => self.through(passage, live)?,
-            None => live,
-        };
-        if let Some(side) = self.untranslated.take() {
-            let possible = self.translate(side, &live.region)?;
-            live = self.only(&live, &possible)?;
-        }
-        Ok(live)
-    }
-
-    /// Passes those packets through chains that are in a region, and the others around them.
-    pub(super) fn pass_some(
-        &mut self,
-        passage: &Passage,
-        live: Live,
-        region: &Region,
-    ) -> Result<Live, Failure> {
-        self.universe.place.hook = passage.hook;
-        self.untranslated = None;
-        let outside = self.without(&live, region)?;
-        let inside = self.only(&live, region)?;
-        let inside = self.through(passage, inside)?;
-        let region = self.limit(self.universe.diagrams.or(&outside.region, &inside.region))?;
-        let mut pieces = self.cut(&outside)?;
-        pieces.extend(self.cut(&inside)?);
-        Ok(Live { region, pieces: pieces.into() })
-    }
-
-    /// Passes packets through chains.
-    pub(super) fn through(&mut self, passage: &Passage, live: Live) -> Result<Live, Failure> {
-        if live.region.is_none() {
-            return Ok(live);
-        }
-        let first = self.decisions.len();
-        // Rules look at addresses themselves: a region without what routing says of them is simpler,
-        // and what is too much in it is taken out at the end.
-        let addresses = (8..40).map(|at| Field::Header { base: Base::Network, at });
-        let known = [CtKey::SrcIp, CtKey::DstIp, CtKey::SrcIp6, CtKey::DstIp6];
-        let known = known
-            .into_iter()
-            .flat_map(|key| [CtDir::Original, CtDir::Reply].map(|dir| Field::Ct(key, Some(dir))));
-        let free: Vec<u32> =
-            addresses.chain(known).flat_map(|f| self.universe.variables(f).to_vec()).collect();
-        let wider = self.universe.diagrams.whatever(&live.region, free.into_iter());
-        let wider = self.limit(wider)?;
-        let untranslated = self.untranslated.is_some();
-        self.hook(&passage.bases, &wider)?;
-        let mut on = Vec::new();
-        let mut lost = Vec::new();
-        for mut decision in self.decisions.split_off(first) {
-            if decision.end == End::Accept {
-                let Decision { region, rule, base, .. } = decision;
-                on.push(Piece { region, rule, base });
-                continue;
-            }
-            decision.region =
-                self.limit(self.universe.diagrams.and(&decision.region, &live.region))?;
-            if !decision.region.is_none() {
-                lost.push(decision.region.clone());
-                self.decisions.push(decision);
-            }
-        }
-        let d = &self.universe.diagrams;
-        let region = match untranslated && self.untranslated.is_none() {
-            // Some choices of translation are none: nothing became of such packets.
-            true => {
-                let regions: Vec<Region> = on.iter().map(|piece| piece.region.clone()).collect();
-                d.union(&regions).and_then(|on| d.and(&live.region, &on))
-            }
-            false => d.union(&lost).and_then(|lost| d.minus(&live.region, &lost)),
-        };
-        let region = self.limit(region)?;
-        if passage.filters() {
-            return Ok(Live { region, pieces: on.into() });
-        }
-        // Whoever decided before is still who decided; a policy that lets all pass decides nothing.
-        let is_decided = live.pieces.iter().all(|piece| piece.base.is_some());
-        if is_decided || on.iter().all(|passed| passed.rule.is_none()) {
-            return Ok(Live { region, pieces: live.pieces });
-        }
-        let mut pieces = Vec::new();
-        for piece in live.pieces.iter() {
-            for passed in &on {
-                let both = self.universe.diagrams.and(&piece.region, &passed.region);
-                let region = self.limit(both)?;
-                if !region.is_none() {
-                    let is_new = piece.base.is_none() && passed.rule.is_some();
-                    let from = if is_new { passed } else { piece };
-                    pieces.push(Piece { region, ..*from });
-                }
-            }
-        }
-        Ok(Live { region, pieces: pieces.into() })
-    }
-
     /// Makes the last hop count, where rules look at it.
     fn hop(&mut self, region: Region) -> Decided<(Region, Vec<(Refusal, Region)>)> {
         let mut region = region;
@@ -580,58 +372,5 @@ impl Walk<'_, '_> {
             turned.push(d.and(region, &before.xor(after, d)?.region(d))?);
         }
         d.union(&turned)
-    }
-
-    /// Those packets that are in a region.
-    pub(super) fn only(&self, live: &Live, region: &Region) -> Result<Live, Failure> {
-        let region = self.limit(self.universe.diagrams.and(&live.region, region))?;
-        Ok(Live { region, pieces: live.pieces.clone() })
-    }
-
-    /// Those packets that are not in a region.
-    pub(super) fn without(&self, live: &Live, region: &Region) -> Result<Live, Failure> {
-        let others = self.universe.diagrams.not(region);
-        self.only(live, &others)
-    }
-
-    /// Packets by what let them on.
-    fn cut(&self, live: &Live) -> Result<Vec<Piece>, Failure> {
-        let mut all = Vec::new();
-        for piece in live.pieces.iter() {
-            let region = self.limit(self.universe.diagrams.and(&piece.region, &live.region))?;
-            if !region.is_none() {
-                all.push(Piece { region, ..*piece });
-            }
-        }
-        Ok(all)
-    }
-
-    /// Packets of a region come to an end.
-    pub(super) fn end_some(&mut self, live: &Live, region: &Region, end: End) -> Walked {
-        let ended = self.only(live, region)?;
-        match end {
-            // The network decides, and no rule.
-            End::Refused(_) => {
-                self.base = None;
-                self.decide(ended.region, end, None);
-                Ok(())
-            }
-            _ => self.end_all(&ended, end),
-        }
-    }
-
-    fn end_all(&mut self, live: &Live, end: End) -> Walked {
-        let all = self.cut(live)?;
-        self.decisions.extend(all.into_iter().map(|piece| {
-            let Piece { region, rule, base } = piece;
-            Decision { region, end, rule, base }
-        }));
-        Ok(())
-    }
-
-    pub(super) fn note_routed(&mut self, end: End, region: &Region) {
-        if !region.is_none() {
-            self.passed.routed.push((end, region.clone()));
-        }
     }
 }
