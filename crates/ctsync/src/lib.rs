@@ -19,17 +19,20 @@
 //! | `mode` | one of them |
 //! | `cache` | what the peer has told: the external cache |
 //! | [`secure`] | the protocol of Penstock between firewalls, over TCP |
+//! | [`cluster`] | messages of Penstock between the nodes of a cluster, by way of a log |
 //! | [`config`] | conntrackd.conf(5) |
 
 mod alarm;
 mod attribute;
 mod cache;
+pub mod cluster;
 pub mod config;
 mod connection;
 mod expectation;
 mod ftfw;
 mod message;
 mod mode;
+mod node_name;
 mod notrack;
 mod outgoing;
 mod received;

@@ -10,12 +10,14 @@
 //! | `filter` | which connections are told |
 //! | `own` | the section `Penstock`, which conntrackd does not have |
 //! | `secure` | peers in that section |
+//! | `nats` | the section `Nats`, which conntrackd does not have either |
 //!
 //! What is not there is refused; what has no meaning without a kernel's table in between is named
 //! in [`Config::warnings`].
 
 mod filter;
 mod links;
+mod nats;
 mod own;
 mod read;
 mod secure;
@@ -24,6 +26,7 @@ mod words;
 use std::net::{IpAddr, Ipv4Addr};
 
 pub use filter::{Filter, List, Network, Policy};
+pub use nats::Nats;
 pub use own::Announce;
 pub use secure::{Secure, SecurePeer};
 
@@ -125,7 +128,8 @@ impl Expectations {
 pub struct Config {
     /// The mode, and what it can be told.
     pub mode: Mode,
-    /// Links to the peer; at least one, unless peers are told by the protocol of Penstock.
+    /// Links to the peer; at least one, unless others are told by the protocol of Penstock, or by
+    /// NATS.
     pub links: Vec<Link>,
     /// Window scales are told, and windows of connections that are taken over are checked
     /// (`TCPWindowTracking`).
@@ -149,6 +153,8 @@ pub struct Config {
     pub announce: Announce,
     /// Peers that are told by the protocol of Penstock, in place of conntrackd's.
     pub secure: Option<Secure>,
+    /// The cluster that is told by NATS, in place of both.
+    pub nats: Option<Nats>,
     /// Sentences about clauses that have no meaning here.
     pub warnings: Vec<String>,
 }

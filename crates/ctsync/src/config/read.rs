@@ -3,6 +3,7 @@
 //! Sections and clauses (`read_config_yy.y`).
 
 use super::links::{self, Transport};
+use super::nats::Nats;
 use super::own::Own;
 use super::words::Words;
 use super::{Config, Expectations, Filter, Mode};
@@ -52,6 +53,7 @@ struct Reading {
     limit: Option<usize>,
     filter: Filter,
     own: Own,
+    nats: Option<Nats>,
     warnings: Vec<String>,
     /// Clauses without a meaning, which are named together.
     unused: Vec<String>,
@@ -191,6 +193,10 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
             }
             "General" => words.section(|words, clause| reading.general(words, clause))?,
             "Penstock" => reading.own = Own::read(&mut words)?,
+            "Nats" if reading.nats.is_some() => {
+                return Err(words.error("there are two sections Nats"));
+            }
+            "Nats" => reading.nats = Some(Nats::read(&mut words)?),
             "Stats" => return Err(words.error("Stats is not there: `penstock show` has counts")),
             "Helper" => {
                 return Err(words.error("Helper is not there: rules give connections helpers"));
@@ -199,17 +205,23 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
         }
     }
     let secure = reading.own.secure.complete()?;
-    if secure.is_some() && (reading.mode.is_some() || !reading.links.is_empty()) {
-        return Err("Mode and links are conntrackd's: with peers of Penstock there are none".into());
+    if secure.is_some() && reading.nats.is_some() {
+        return Err("peers of Penstock and Nats do not go together: choose one".into());
     }
-    if !synced && secure.is_none() {
+    let by_records = secure.is_some() || reading.nats.is_some();
+    if by_records && (reading.mode.is_some() || !reading.links.is_empty()) {
+        return Err(
+            "Mode and links are conntrackd's: with peers of Penstock or Nats there are none".into(),
+        );
+    }
+    if !synced && !by_records {
         return Err("there is no section Sync".to_owned());
     }
     if !reading.unused.is_empty() {
         reading.warnings.push(format!("without meaning here: {}", reading.unused.join(", ")));
     }
     let mode = reading.mode.unwrap_or(Mode::FtFw { window: 300, resend_queue: 131_072 });
-    if reading.links.is_empty() && secure.is_none() {
+    if reading.links.is_empty() && !by_records {
         return Err("there is no link: Sync has neither Multicast nor UDP".to_owned());
     }
     Ok(Config {
@@ -225,6 +237,7 @@ pub(super) fn read(text: &str) -> Result<Config, String> {
         filter: reading.filter,
         announce: reading.own.announce,
         secure,
+        nats: reading.nats,
         warnings: reading.warnings,
     })
 }

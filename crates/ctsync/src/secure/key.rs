@@ -79,6 +79,11 @@ impl PrivateKey {
         format!("{}\n", PublicKey(self.0))
     }
 
+    /// The bytes of it, for who shares it with others.
+    pub(crate) fn bytes(&self) -> &[u8; LEN] {
+        &self.0
+    }
+
     /// The key that others know.
     pub fn public(&self) -> PublicKey {
         PublicKey(public_key(&self.0))

@@ -14,6 +14,8 @@
 //! | 15 | the peer is to tell all that there is |
 //! | 16 | a sequence number (eight bytes), and whether everything was told before it (a byte, 1 or 0) |
 //! | 17 | that sequence number, sent back |
+//! | 18 | the node of this name is to tell all that there is, in a cluster |
+//! | 19 | where in the log the sender has told all that there is: eight bytes, in a cluster |
 //!
 //! Types that are not known are passed over, so that later versions can say more.
 
@@ -22,6 +24,7 @@ use super::element::{self, ElementKey, ElementState};
 use crate::connection::ConnectionState;
 use crate::expectation::ExpectationState;
 use crate::message::{Change, Malformed};
+use crate::node_name::is_node_name;
 
 /// Bytes of type and length.
 const HEAD: usize = 3;
@@ -43,6 +46,8 @@ mod kind {
     pub(super) const ASK: u8 = 15;
     pub(super) const ALIVE: u8 = 16;
     pub(super) const HEARD: u8 = 17;
+    pub(super) const ASK_NODE: u8 = 18;
+    pub(super) const TOLD_AT: u8 = 19;
 }
 
 /// What is said.
@@ -84,6 +89,10 @@ pub enum Record {
         /// Its number.
         sequence: u64,
     },
+    /// The node of this name is to tell all that there is.
+    AskNode(Box<str>),
+    /// The sender has told all that there is, from this message of the log on.
+    ToldAt(u64),
 }
 
 /// Appends a record with such a body.
@@ -133,6 +142,8 @@ pub fn write_record(record: &Record, to: &mut Vec<u8>) {
             to.push(u8::from(*complete));
         }),
         Record::Heard { sequence } => numbers(kind::HEARD, to, &[*sequence]),
+        Record::AskNode(name) => put(kind::ASK_NODE, to, |to| to.extend(name.as_bytes())),
+        Record::ToldAt(place) => numbers(kind::TOLD_AT, to, &[*place]),
     }
 }
 
@@ -222,6 +233,11 @@ fn read(kind: u8, body: &[u8]) -> Result<Option<Record>, Malformed> {
             Record::Alive { sequence, complete: *complete == 1 }
         }
         kind::HEARD => Record::Heard { sequence: numbers::<1>(body)?[0] },
+        kind::ASK_NODE => {
+            let name = std::str::from_utf8(body).ok().filter(|name| is_node_name(name));
+            Record::AskNode(name.ok_or(Malformed::Payload)?.into())
+        }
+        kind::TOLD_AT => Record::ToldAt(numbers::<1>(body)?[0]),
         _ => return Ok(None),
     }))
 }
@@ -256,6 +272,8 @@ mod tests {
             Record::Alive { sequence: 9, complete: true },
             Record::Alive { sequence: 9, complete: false },
             Record::Heard { sequence: 9 },
+            Record::AskNode("fw-1".into()),
+            Record::ToldAt(9),
         ];
         let key = ElementKey {
             family: 2,
