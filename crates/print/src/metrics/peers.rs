@@ -3,13 +3,14 @@
 //! How far other firewalls are in step.
 
 use super::Metrics;
+use crate::show::nats::{NatsNodeStatus, NatsStatus};
 use crate::show::peer::PeerStatus;
 use crate::show::secure_peer::{SecurePeerStatus, SecurePeersStatus};
 use crate::show::sync::SyncStatus;
 
-/// What both protocols have of a peer.
+/// What all protocols have of a peer.
 struct Peer<'a> {
-    /// Its address; by conntrackd's protocol, the mode.
+    /// Its address; by conntrackd's protocol, the mode; in a cluster, its name.
     name: &'a str,
     up: bool,
     in_sync_ago: Option<f64>,
@@ -65,6 +66,25 @@ impl<'a> Peer<'a> {
             refused: status.cache_full,
         }
     }
+
+    /// What waits in this node waits for all others.
+    fn of_cluster(status: &'a NatsNodeStatus, all: &NatsStatus) -> Self {
+        Peer {
+            name: &status.name,
+            up: status.up,
+            in_sync_ago: status.in_sync_ago,
+            heard_ago: status.heard_ago,
+            connections: status.cached,
+            expectations: status.expected,
+            elements: status.elements,
+            waiting: all.waiting,
+            sent: all.sent,
+            received: status.received,
+            malformed: status.malformed,
+            lost: status.lost,
+            refused: status.cache_full,
+        }
+    }
 }
 
 /// Writes them, if there are any.
@@ -81,7 +101,16 @@ pub(super) fn write(sync: Option<&SyncStatus>, metrics: &mut Metrics<'_>) {
             let peers = status.peers.iter().map(Peer::of_penstock).collect();
             (peers, [missed_events, committed, commit_failed, announced])
         }
+        Some(SyncStatus::Nats(status)) => {
+            let nodes = status.nodes.iter().map(|node| Peer::of_cluster(node, status));
+            let all =
+                [status.missed_events, status.committed, status.commit_failed, status.announced];
+            (nodes.collect(), all)
+        }
     };
+    if let Some(SyncStatus::Nats(status)) = sync {
+        write_cluster(status, metrics);
+    }
     let mut gauge = |name: &str, help: &str, value: &dyn Fn(&Peer<'_>) -> Option<f64>| {
         metrics.family(name, "gauge", help);
         for peer in &peers {
@@ -129,6 +158,30 @@ pub(super) fn write(sync: Option<&SyncStatus>, metrics: &mut Metrics<'_>) {
             ("taken_over", committed),
             ("failed", failed),
             ("announced", announced),
+        ],
+    );
+}
+
+/// What a cluster has besides.
+fn write_cluster(status: &NatsStatus, metrics: &mut Metrics<'_>) {
+    let mut gauge = |name: &str, help: &str, value: f64| {
+        metrics.family(name, "gauge", help);
+        metrics.told(name, &[("cluster", &status.cluster)], value);
+    };
+    let connected = f64::from(u8::from(status.connected));
+    gauge("cluster_connected", "Whether there is a connection to a server of NATS.", connected);
+    if let Some(ago) = status.stored_ago {
+        gauge("cluster_stored_seconds", "How long ago all that was told was stored.", ago);
+    }
+    metrics.counters(
+        "cluster",
+        "Messages that were refused, snapshots, connections to servers, and times there was no place.",
+        "what",
+        [
+            ("refused", status.refused_messages),
+            ("snapshots", status.snapshots),
+            ("sessions", status.sessions),
+            ("overruns", status.overruns),
         ],
     );
 }

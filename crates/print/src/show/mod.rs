@@ -9,6 +9,8 @@
 pub mod connections;
 pub mod flows;
 mod most;
+pub mod nats;
+mod own_side;
 pub mod peer;
 pub mod ports;
 pub mod secure_peer;

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::own_side::OwnSide;
 use super::peer::Ago;
 
 /// A peer.
@@ -124,36 +125,20 @@ impl fmt::Display for SecurePeersStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "public key {}", self.public_key)?;
         self.peers.iter().try_for_each(|peer| peer.fmt(f))?;
-        if self.missed_events + self.not_told + self.elements_not_told > 0 {
-            writeln!(
-                f,
-                "{} events found no place, {} are of connections that records cannot name; {} elements are not told",
-                self.missed_events, self.not_told, self.elements_not_told
-            )?;
-        }
         if self.refused_strangers > 0 {
             writeln!(f, "{} connections of strangers were refused", self.refused_strangers)?;
         }
-        if self.committed + self.commit_failed > 0 {
-            writeln!(
-                f,
-                "taken over: {} connections, {} failed",
-                self.committed, self.commit_failed
-            )?;
-        }
-        if self.elements_entered + self.elements_failed > 0 {
-            writeln!(
-                f,
-                "taken over: {} elements, {} failed",
-                self.elements_entered, self.elements_failed
-            )?;
-        }
-        if self.announced > 0 {
-            writeln!(f, "addresses announced by {} packets", self.announced)?;
-        }
-        if let Some(seconds) = self.purge_in {
-            writeln!(f, "all own connections end in {seconds:.0} s")?;
-        }
-        Ok(())
+        let own = OwnSide {
+            missed_events: self.missed_events,
+            not_told: self.not_told,
+            elements_not_told: self.elements_not_told,
+            committed: self.committed,
+            commit_failed: self.commit_failed,
+            elements_entered: self.elements_entered,
+            elements_failed: self.elements_failed,
+            announced: self.announced,
+            purge_in: self.purge_in,
+        };
+        own.fmt(f)
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::nats::NatsStatus;
 use super::peer::PeerStatus;
 use super::secure_peer::SecurePeersStatus;
 
@@ -17,6 +18,8 @@ pub enum SyncStatus {
     Conntrackd(Box<PeerStatus>),
     /// That of Penstock.
     Secure(Box<SecurePeersStatus>),
+    /// That of clusters, by NATS.
+    Nats(Box<NatsStatus>),
 }
 
 impl fmt::Display for SyncStatus {
@@ -24,6 +27,7 @@ impl fmt::Display for SyncStatus {
         match self {
             SyncStatus::Conntrackd(status) => status.fmt(f),
             SyncStatus::Secure(status) => status.fmt(f),
+            SyncStatus::Nats(status) => status.fmt(f),
         }
     }
 }
