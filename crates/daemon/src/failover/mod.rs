@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 //! The other firewalls: connections go to them, and are taken over from them, by the protocol of
-//! conntrackd or by that of Penstock ([`penstock_ctsync`]).
+//! conntrackd, by that of Penstock, or by way of NATS ([`penstock_ctsync`]).
 //!
 //! | file | is |
 //! | --- | --- |
@@ -14,12 +14,24 @@
 //! | `sockets` | options and addresses of sockets |
 //! | [`links`] | links of conntrackd's protocol, and which of them is used |
 //! | [`secure`] | the thread, for the protocol of Penstock |
+//! | [`nats`] | the threads of clusters, by way of NATS |
+//! | `own_side` | the own tables as records, and what others have told by records is entered |
+//! | `external` | what another firewall has told by records |
+//! | `elements` | elements of sets that packets change |
+//! | `outbox` | records that wait to be sent |
+//! | `secret` | files that nobody else may read |
 
 mod announce;
 mod bulk;
 mod convert;
+mod elements;
 mod exchange;
+mod external;
 pub(crate) mod links;
+pub(crate) mod nats;
+mod outbox;
+mod own_side;
+mod secret;
 pub(crate) mod secure;
 mod sockets;
 mod take_over;
@@ -31,7 +43,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use penstock_ctsync::config::{Config, Secure};
+use penstock_ctsync::config::{Config, Nats, Secure};
 use penstock_ctsync::{ExpectationCache, ExternalCache};
 use penstock_print::show::sync::SyncStatus as Status;
 
@@ -40,6 +52,8 @@ use crate::devices::taken_ports::TakenPorts;
 use crate::failover::announce::Announcer;
 use crate::failover::exchange::Exchange;
 use crate::failover::links::Links;
+use crate::failover::nats::{NatsExchange, NatsLink, Node};
+use crate::failover::own_side::OwnSide;
 use crate::failover::secure::{Peer, SecureExchange, SecureLink};
 use crate::failover::timers::Purge;
 use crate::peer_watcher::{PeerWatcher, Waker};
@@ -87,6 +101,8 @@ pub(crate) struct Kept {
     told: Option<Box<(ExternalCache, ExpectationCache)>>,
     /// Peers of the protocol of Penstock, and what they have told.
     peers: Vec<Peer>,
+    /// Nodes of a cluster, and what they have told.
+    nodes: Vec<Node>,
     purge: Purge,
     /// Of the tables, as peers of Penstock know it.
     generation: Option<u64>,
@@ -100,6 +116,8 @@ pub(crate) enum Opened {
     Conntrackd(Links),
     /// The socket of the protocol of Penstock, and who the peers are.
     Secure(SecureLink, Secure),
+    /// What servers of NATS are spoken with by, and the cluster. Servers may come later.
+    Nats(Box<(NatsLink, Nats)>),
 }
 
 impl Opened {
@@ -108,9 +126,10 @@ impl Opened {
     /// # Errors
     /// A device or an address is not there, or a key: a sentence.
     pub(crate) fn open(config: &Config) -> Result<Self, String> {
-        match &config.secure {
-            Some(secure) => Ok(Opened::Secure(SecureLink::open(secure)?, secure.clone())),
-            None => Links::open(&config.links).map(Opened::Conntrackd),
+        match (&config.secure, &config.nats) {
+            (Some(secure), _) => Ok(Opened::Secure(SecureLink::open(secure)?, secure.clone())),
+            (None, Some(nats)) => Ok(Opened::Nats(Box::new((NatsLink::open(nats)?, nats.clone())))),
+            (None, None) => Links::open(&config.links).map(Opened::Conntrackd),
         }
     }
 }
@@ -153,11 +172,23 @@ impl Failover {
                 })?
             }
             Opened::Secure(link, secure) => {
-                let mut exchange =
-                    SecureExchange::new(config, secure, link, tables, rules, told, asks, announcer);
+                let elements = secure.elements;
+                let own = OwnSide::new(config, tables, rules, told, announcer, elements);
+                let mut exchange = SecureExchange::new(own, secure, link, asks);
                 exchange.resume(kept);
                 thread.spawn(move || {
                     seccomp::enter(Thread::SecurePeer);
+                    exchange.run()
+                })?
+            }
+            Opened::Nats(opened) => {
+                let (link, nats) = *opened;
+                let elements = nats.elements;
+                let own = OwnSide::new(config, tables, rules, told, announcer, elements);
+                let mut exchange = NatsExchange::begin(own, nats, link, asks)?;
+                exchange.resume(kept);
+                thread.spawn(move || {
+                    seccomp::enter(Thread::ClusterPeer);
                     exchange.run()
                 })?
             }

@@ -1,33 +1,184 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! The addresses come to this firewall, or leave it: what peers have told is entered, or own
-//! connections end.
+//! The side of this firewall, where records are spoken: its tables and sets become records, and what
+//! others have told is entered into them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use penstock_conntrack::Tuple;
+use penstock_conntrack::{Flow, Tuple};
+use penstock_ctsync::config::Config;
 use penstock_ctsync::secure::{ElementKey, ElementState, Record};
-use penstock_ctsync::{Cached, ConnectionState};
+use penstock_ctsync::{Cached, Change, ConnectionState};
+use penstock_nfnetlink::Expected;
 
-use super::SecureExchange;
-use super::elements::restore;
-use crate::failover::Transition;
-use crate::failover::take_over::{expect_all, take_over};
+use super::Transition;
+use super::announce::Announcer;
+use super::bulk::Place;
+use super::convert::{expectation_state, state_of};
+use super::elements::{Elements, restore};
+use super::external::External;
+use super::take_over::{TakenOver, expect_all, take_over};
+use super::timers::{Overrun, Purge};
+use crate::connections::{Answer, Ask, Tables};
 use crate::log;
+use crate::peer_watcher::{TellingEnd, Told, is_expectation_nameable, is_nameable, passes};
+use crate::rules::Rules;
 
-impl SecureExchange {
-    /// What was told last of each connection of all peers, with how many seconds it has left.
-    fn drain(&mut self, now: u64) -> Vec<(ConnectionState, u64)> {
-        let mut newest: HashMap<Tuple, Cached<ConnectionState>> = HashMap::new();
-        let mut peers = self.peers.iter_mut();
+pub(super) struct OwnSide {
+    pub(super) config: Config,
+    tables: Arc<Tables>,
+    rules: Arc<Rules>,
+    pub(super) told: TellingEnd,
+    pub(super) announcer: Announcer,
+    pub(super) elements: Elements,
+    /// Elements of sets that packets change are told.
+    tells_elements: bool,
+    pub(super) taken_over: TakenOver,
+    pub(super) elements_taken_over: (u64, u64),
+    pub(super) purge: Purge,
+    overrun: Overrun,
+}
+
+/// What became of a transition.
+pub(super) struct Outcome {
+    pub(super) sentence: String,
+    /// Everything is to be told anew.
+    pub(super) tells_all: bool,
+}
+
+impl OwnSide {
+    pub(super) fn new(
+        config: Config,
+        tables: Arc<Tables>,
+        rules: Arc<Rules>,
+        told: TellingEnd,
+        announcer: Announcer,
+        tells_elements: bool,
+    ) -> Self {
+        OwnSide {
+            config,
+            tables,
+            rules,
+            told,
+            announcer,
+            elements: Elements::default(),
+            tells_elements,
+            taken_over: TakenOver::default(),
+            elements_taken_over: (0, 0),
+            purge: Purge::default(),
+            overrun: Overrun::default(),
+        }
+    }
+
+    fn connection(&self, change: Change, flow: &Flow) -> Record {
+        let state = state_of(flow, self.config.window_tracking);
+        Record::Connection(change, Box::new(state))
+    }
+
+    /// The next event that a worker has left.
+    pub(super) fn next_event(&self) -> Option<Told> {
+        self.told.from.try_recv().ok()
+    }
+
+    /// An event as a record.
+    pub(super) fn record_of(&self, told: Told) -> Record {
+        match told {
+            Told::Connection(change, flow) => self.connection(change, &flow),
+            Told::Expectation(change, expected) => {
+                Record::Expectation(change, Box::new(expectation_state(&expected)))
+            }
+        }
+    }
+
+    /// Connections of a part of the tables that are told, and where the next part begins; `None` at
+    /// the end.
+    ///
+    /// # Errors
+    /// A worker does not answer, which is said in the log.
+    pub(super) fn part(&self, place: Place) -> Result<(Vec<Record>, Option<Place>), ()> {
+        let Ok((flows, next)) = place.part(&self.tables, usize::MAX) else {
+            log("a worker does not answer: not everything is told to others");
+            return Err(());
+        };
+        let told = flows.iter().filter(|flow| passes(&self.told.filter, flow) && is_nameable(flow));
+        Ok((told.map(|flow| self.connection(Change::New, flow)).collect(), next))
+    }
+
+    /// All that is told besides connections.
+    pub(super) fn rest(&self, now: u64) -> impl Iterator<Item = Record> {
+        let expected = self.expectations().into_iter();
+        let expected = expected.map(|e| Record::Expectation(Change::New, Box::new(e)));
+        expected.chain(self.elements.all(now))
+    }
+
+    /// All expectations that are told.
+    fn expectations(&self) -> Vec<penstock_ctsync::ExpectationState> {
+        let told = |expected: &&Expected| {
+            self.told.expectations.has(expected.helper.as_deref())
+                && is_expectation_nameable(expected)
+        };
+        match self.tables.carry_out(Ask::Expectations, false) {
+            Ok(Answer::Expectations(all)) => {
+                all.iter().filter(told).map(expectation_state).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// How many events were missed.
+    pub(super) fn missed(&self) -> u64 {
+        self.told.counts.missed.load(Ordering::Relaxed)
+    }
+
+    /// How many events are of connections that records cannot name.
+    pub(super) fn not_told(&self) -> u64 {
+        self.told.counts.not_told.load(Ordering::Relaxed)
+    }
+
+    /// Announces addresses as far as that is due.
+    pub(super) fn announce(&mut self, now: u64) {
+        self.announcer.tick(now, &self.tables);
+    }
+
+    /// Does what is due, a few times in a second. Whether everything is to be told anew.
+    pub(super) fn tick(&mut self, now: u64) -> bool {
+        self.purge.tick(now, &self.tables, &self.told.filter);
+        let due = self.overrun.tick(now, self.missed());
+        if due {
+            self.overrun.told(now);
+        }
+        due
+    }
+
+    /// Whether all events were told, or will be.
+    pub(super) fn is_complete(&self) -> bool {
+        !self.overrun.is_open(self.missed())
+    }
+
+    /// Elements that are other ones than at the last look, if a look is due.
+    pub(super) fn changed_elements(&mut self, now: u64) -> Vec<Record> {
+        if !self.tells_elements || !self.elements.is_due(now) {
+            return Vec::new();
+        }
+        let generation = self.rules.generation();
+        self.elements.changes(&generation, now)
+    }
+
+    /// What was told last of each connection, with how many seconds it has left.
+    fn drain(&self, all: &mut [&mut External], now: u64) -> Vec<(ConnectionState, u64)> {
         let lives = self.config.commit_timeout.map(u64::from);
         let left = |cached: &Cached<_>| lives.unwrap_or_else(|| cached.left(now));
-        let Some(first) = peers.next() else { return Vec::new() };
-        let rest: Vec<_> = peers.flat_map(|peer| peer.cache.drain()).collect();
-        if rest.is_empty() {
-            return first.cache.drain().map(|c| (left(&c), c.state)).map(|(l, s)| (s, l)).collect();
+        let mut all = all.iter_mut().filter(|one| !one.connections.is_empty());
+        let Some(first) = all.next() else { return Vec::new() };
+        let mut rest = all.flat_map(|one| one.connections.drain()).peekable();
+        if rest.peek().is_none() {
+            let first = first.connections.drain();
+            return first.map(|c| (left(&c), c.state)).map(|(l, s)| (s, l)).collect();
         }
-        for cached in first.cache.drain().chain(rest) {
+        let mut newest: HashMap<Tuple, Cached<ConnectionState>> = HashMap::new();
+        for cached in first.connections.drain().chain(rest) {
             let key = cached.state.original;
             if newest.get(&key).is_none_or(|other| other.updated < cached.updated) {
                 newest.insert(key, cached);
@@ -36,10 +187,10 @@ impl SecureExchange {
         newest.into_values().map(|c| (left(&c), c.state)).map(|(l, s)| (s, l)).collect()
     }
 
-    /// Adds elements of the peers to the sets.
-    fn take_over_elements(&mut self, now: u64) -> (u64, u64) {
+    /// Adds elements of others to the sets.
+    fn take_over_elements(&mut self, all: &mut [&mut External], now: u64) -> (u64, u64) {
         let mut newest: HashMap<ElementKey, (ElementState, u64)> = HashMap::new();
-        for (key, (state, told)) in self.peers.iter_mut().flat_map(|peer| peer.elements.drain()) {
+        for (key, (state, told)) in all.iter_mut().flat_map(|one| one.elements.drain()) {
             if newest.get(&key).is_none_or(|(_, other)| *other < told) {
                 newest.insert(key, (state, told));
             }
@@ -51,24 +202,28 @@ impl SecureExchange {
         (entered, failed)
     }
 
-    /// Does what a transition needs; what came of it.
-    pub(super) fn transition(&mut self, transition: Transition) -> String {
+    /// Does what a transition needs, with all that others have told.
+    pub(super) fn transition(
+        &mut self,
+        transition: Transition,
+        mut all: Vec<&mut External>,
+    ) -> Outcome {
         let now = crate::now();
-        let sentence = match transition {
+        let outcome = match transition {
             Transition::Primary => {
                 self.purge.cancel();
                 // Before connections: they may meet rules at once.
-                let elements = self.take_over_elements(now);
-                let all = self.drain(now);
-                let mut done = take_over(&self.tables, all, self.config.window_tracking);
-                let expected = self.peers.iter_mut().flat_map(|peer| peer.expected.drain());
+                let elements = self.take_over_elements(&mut all, now);
+                let wanted = self.drain(&mut all, now);
+                let mut done = take_over(&self.tables, wanted, self.config.window_tracking);
+                let expected = all.iter_mut().flat_map(|one| one.expected.drain());
                 let expected = expected.map(|e| (e.left(now), e.state));
                 let expected: Vec<_> = expected.map(|(seconds, state)| (state, seconds)).collect();
                 done.failed += expect_all(&self.tables, expected).failed;
                 self.taken_over.add(done);
                 self.announcer.begin(crate::now());
-                self.announcer.tick(crate::now(), &self.tables);
-                self.tell_all(now);
+                self.announce(crate::now());
+                self.overrun.told(now);
                 let failed = done.failed + elements.1;
                 let mut sentence = format!(
                     "{} connections and {} elements of peers are taken over",
@@ -77,7 +232,7 @@ impl SecureExchange {
                 if failed > 0 {
                     sentence.push_str(&format!(", {failed} could not be"));
                 }
-                sentence
+                Outcome { sentence, tells_all: true }
             }
             Transition::Backup | Transition::Fault => {
                 self.announcer.end();
@@ -85,13 +240,12 @@ impl SecureExchange {
                 self.purge.begin(now, seconds);
                 let mut sentence = format!("own connections end in {seconds} s");
                 if transition == Transition::Backup {
-                    self.tell(&Record::Ask);
                     sentence.push_str("; peers are asked for their connections");
                 }
-                sentence
+                Outcome { sentence, tells_all: false }
             }
         };
-        log(&sentence);
-        sentence
+        log(&outcome.sentence);
+        outcome
     }
 }

@@ -36,6 +36,10 @@ pub(crate) enum Thread {
     Peer,
     /// Speaks with other firewalls by the protocol of Penstock.
     SecurePeer,
+    /// Speaks with other nodes of a cluster, by the client of NATS.
+    ClusterPeer,
+    /// The client of NATS: connects, and asks for names of hosts.
+    Nats,
     /// Tells the guardian that packets are done.
     Heartbeat,
     /// The process that gives devices back.
@@ -45,7 +49,7 @@ pub(crate) enum Thread {
 impl Thread {
     /// All kinds.
     #[cfg(test)]
-    const ALL: [Thread; 16] = [
+    const ALL: [Thread; 18] = [
         Thread::Main,
         Thread::Worker,
         Thread::Compile,
@@ -60,6 +64,8 @@ impl Thread {
         Thread::Records,
         Thread::Peer,
         Thread::SecurePeer,
+        Thread::ClusterPeer,
+        Thread::Nats,
         Thread::Heartbeat,
         Thread::Guardian,
     ];
@@ -81,6 +87,8 @@ impl Thread {
             Thread::Records => "records",
             Thread::Peer => "peer",
             Thread::SecurePeer => "secure-peer",
+            Thread::ClusterPeer => "cluster-peer",
+            Thread::Nats => "nats",
             Thread::Heartbeat => "heartbeat",
             Thread::Guardian => "guardian",
         }
@@ -92,7 +100,7 @@ impl Thread {
     pub(super) fn rules(self) -> &'static [&'static [Rule]] {
         match self {
             Thread::Main => &[
-                BASE, RUN, START, SIGNALS, STREAMS, PAIRS, UNIX, LISTEN, ACCEPT, FRAMES, TAPS, OTHER_DEVICES, SOCKETS, NAMES, LINK_STATE, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
+                BASE, RUN, START, SIGNALS, STREAMS, PAIRS, UNIX, LISTEN, ACCEPT, READINESS, FRAMES, TAPS, OTHER_DEVICES, SOCKETS, NAMES, LINK_STATE, SEE_FILES, READ_FILES, WRITE_FILES, FRAME_MAPS, BPF,
             ],
             Thread::Worker => &[BASE, RUN, FRAMES, TAPS, OTHER_DEVICES, FRAME_MAPS],
             Thread::Compile => &[BASE, RUN, MACHINE_CODE],
@@ -109,6 +117,8 @@ impl Thread {
             Thread::Records => &[BASE, RUN, WAIT],
             Thread::Peer => &[BASE, RUN, FRAMES, LINK_STATE],
             Thread::SecurePeer => &[BASE, RUN, FRAMES, STREAMS, ACCEPT, CONNECT],
+            Thread::ClusterPeer => &[BASE, RUN, FRAMES],
+            Thread::Nats => &[BASE, RUN, START, STREAMS, CONNECT, READINESS, NAMES, SEE_FILES, READ_FILES],
             Thread::Heartbeat => &[BASE, RUN, TELL],
             // It starts nothing, and has no programs for devices.
             Thread::Guardian => &[BASE, RUN, SIGNALS, PARENT, FRAMES, TAPS, SOCKETS, SEE_FILES, READ_FILES, WRITE_FILES],
@@ -237,6 +247,16 @@ const CONNECT: &[Rule] = &[
     OneOf(libc::SYS_socket, 0, &[libc::AF_INET as u32, libc::AF_INET6 as u32]),
     Call(libc::SYS_bind),
     Call(libc::SYS_connect),
+];
+
+/// Descriptors whose readiness is waited for together.
+const READINESS: &[Rule] = &[
+    Call(libc::SYS_epoll_create1),
+    Call(libc::SYS_epoll_ctl),
+    Call(libc::SYS_epoll_pwait),
+    #[cfg(target_arch = "x86_64")]
+    Call(libc::SYS_epoll_wait),
+    Call(libc::SYS_eventfd2),
 ];
 
 /// Frames of devices that are open.

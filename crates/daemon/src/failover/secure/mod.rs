@@ -8,40 +8,22 @@
 //! | `peer` | a peer: its session, what it is told and has told |
 //! | `strangers` | connections that have not shown yet who they are |
 //! | `wire` | a connection of TCP |
-//! | `outbox` | records that wait to be sent |
-//! | `elements` | elements of sets that packets change |
-//! | `transition` | what peers have told is entered |
 
-mod elements;
 mod link;
-mod outbox;
 mod peer;
 mod strangers;
-mod transition;
 mod wire;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use penstock_conntrack::Flow;
-use penstock_ctsync::Change;
-use penstock_ctsync::config::{Config, Secure};
+use penstock_ctsync::config::Secure;
 use penstock_ctsync::secure::{Digest, PrivateKey, Record, put_records_of, write_record};
-use penstock_nfnetlink::Expected;
 use penstock_print::show::secure_peer::SecurePeersStatus;
 
-use super::announce::Announcer;
-use super::convert::{expectation_state, state_of};
-use super::take_over::TakenOver;
-use super::timers::{Overrun, Purge};
-use super::{Kept, Request, Status};
-use crate::connections::{Answer, Ask, Tables};
-use crate::log;
-use crate::peer_watcher::{TellingEnd, Told, is_expectation_nameable, is_nameable, passes};
+use super::own_side::OwnSide;
+use super::{Kept, Request, Status, Transition};
 use crate::requests::inbox::Inbox;
-use crate::rules::Rules;
-use elements::Elements;
 pub(crate) use link::SecureLink;
 use peer::Heard;
 pub(super) use peer::Peer;
@@ -59,58 +41,35 @@ const TELLING: usize = 1 << 20;
 
 /// What the thread has.
 pub(super) struct SecureExchange {
-    config: Config,
+    own: OwnSide,
     secure: Secure,
     key: PrivateKey,
-    tables: Arc<Tables>,
-    rules: Arc<Rules>,
-    told: TellingEnd,
     asked: Arc<Inbox<Request>>,
-    announcer: Announcer,
     strangers: Strangers,
     peers: Vec<Peer>,
-    elements: Elements,
     /// Of the tables of this process: when it began.
     generation: u64,
-    taken_over: TakenOver,
-    elements_taken_over: (u64, u64),
-    purge: Purge,
-    overrun: Overrun,
     looked: u64,
 }
 
 impl SecureExchange {
-    #[expect(clippy::too_many_arguments, reason = "it is called once")]
     pub(super) fn new(
-        config: Config,
+        own: OwnSide,
         secure: Secure,
         link: SecureLink,
-        tables: Arc<Tables>,
-        rules: Arc<Rules>,
-        told: TellingEnd,
         asked: Arc<Inbox<Request>>,
-        announcer: Announcer,
     ) -> Self {
         let SecureLink { listener, key } = link;
-        let own = key.public();
-        let peers = secure.peers.iter().map(|peer| Peer::new(*peer, &own, &config)).collect();
+        let public = key.public();
+        let peers = secure.peers.iter().map(|peer| Peer::new(*peer, &public, &own.config));
         SecureExchange {
-            config,
+            peers: peers.collect(),
+            own,
             secure,
             key,
-            tables,
-            rules,
-            told,
             asked,
-            announcer,
             strangers: Strangers::new(listener),
-            peers,
-            elements: Elements::default(),
             generation: crate::now(),
-            taken_over: TakenOver::default(),
-            elements_taken_over: (0, 0),
-            purge: Purge::default(),
-            overrun: Overrun::default(),
             looked: 0,
         }
     }
@@ -120,10 +79,10 @@ impl SecureExchange {
         for before in kept.peers {
             let peer = self.peers.iter_mut().find(|peer| peer.config.key == before.config.key);
             if let Some(peer) = peer {
-                peer.resume(before);
+                peer.external.resume(before.external);
             }
         }
-        self.purge = kept.purge;
+        self.own.purge = kept.purge;
         self.generation = kept.generation.unwrap_or(self.generation);
     }
 
@@ -142,9 +101,14 @@ impl SecureExchange {
                     }
                     Request::Stop => {
                         self.peers.iter_mut().for_each(Peer::leave);
-                        let SecureExchange { peers, purge, generation, .. } = self;
-                        let generation = Some(generation);
-                        return Kept { peers, purge, generation, went_on: true, told: None };
+                        let SecureExchange { peers, own, generation, .. } = self;
+                        return Kept {
+                            peers,
+                            purge: own.purge,
+                            generation: Some(generation),
+                            went_on: true,
+                            ..Kept::default()
+                        };
                     }
                 }
             }
@@ -164,18 +128,19 @@ impl SecureExchange {
         if self.poll(AWAKE) {
             return;
         }
-        self.told.waker.fall_asleep();
+        self.own.told.waker.fall_asleep();
         if !self.take_events() {
-            let next = [Some(self.looked + LOOK), self.announcer.due()].into_iter().flatten().min();
+            let due = [Some(self.looked + LOOK), self.own.announcer.due()];
+            let next = due.into_iter().flatten().min();
             let left = next.unwrap_or(0).saturating_sub(crate::now()).div_ceil(1_000_000);
             self.poll(i32::try_from(left).unwrap_or(i32::MAX));
         }
-        self.told.waker.wake_up();
+        self.own.told.waker.wake_up();
     }
 
     /// Waits for descriptors, for so many milliseconds; whether one is ready.
     fn poll(&self, milliseconds: i32) -> bool {
-        let own = [self.asked.event.as_fd(), self.told.waker.event.as_fd()];
+        let own = [self.asked.event.as_fd(), self.own.told.waker.event.as_fd()];
         let peers = self.peers.iter().filter_map(|peer| peer.wire().map(wire::Wire::waits));
         let entry = |(fd, writes): (BorrowedFd<'_>, bool)| libc::pollfd {
             fd: fd.as_raw_fd(),
@@ -195,33 +160,22 @@ impl SecureExchange {
         let mut bytes = Vec::with_capacity(192);
         write_record(record, &mut bytes);
         for peer in self.peers.iter_mut().filter(|peer| peer.is_up()) {
-            peer.outbox.put(|to| to.extend(&bytes));
+            peer.outbox.put(0, |to| to.extend(&bytes));
         }
-    }
-
-    fn connection(&self, change: Change, flow: &Flow) -> Record {
-        let state = state_of(flow, self.config.window_tracking);
-        Record::Connection(change, Box::new(state))
     }
 
     /// Takes events of the workers; whether there were any.
     fn take_events(&mut self) -> bool {
         let mut taken = 0;
         while taken < EVENTS
-            && let Ok(told) = self.told.from.try_recv()
+            && let Some(told) = self.own.next_event()
         {
             taken += 1;
             // Who connects is told everything.
-            if !self.peers.iter().any(Peer::is_up) {
-                continue;
+            if self.peers.iter().any(Peer::is_up) {
+                let record = self.own.record_of(told);
+                self.tell(&record);
             }
-            let record = match told {
-                Told::Connection(change, flow) => self.connection(change, &flow),
-                Told::Expectation(change, expected) => {
-                    Record::Expectation(change, Box::new(expectation_state(&expected)))
-                }
-            };
-            self.tell(&record);
         }
         taken > 0
     }
@@ -241,12 +195,12 @@ impl SecureExchange {
             let Some(peer) = peer else { continue };
             peer.begin(wire, session, self.generation, now);
             let mut heard = Heard::default();
-            peer.take_records(&first, &mut heard, now, &self.config);
+            peer.take_records(&first, &mut heard, now);
             answer(peer, heard);
         }
         for peer in &mut self.peers {
             peer.connect(&self.key, self.secure.address, now);
-            let heard = peer.receive(self.generation, now, &self.config);
+            let heard = peer.receive(self.generation, now);
             any |= heard.any;
             answer(peer, heard);
         }
@@ -274,13 +228,8 @@ impl SecureExchange {
             let Some(mut telling) = peer.telling.take() else { continue };
             any = true;
             let Some(place) = telling.next else { continue };
-            match place.part(&self.tables, usize::MAX) {
-                Ok((flows, next)) => {
-                    let told = flows
-                        .iter()
-                        .filter(|flow| passes(&self.told.filter, flow) && is_nameable(flow));
-                    let records: Vec<_> =
-                        told.map(|flow| self.connection(Change::New, flow)).collect();
+            match self.own.part(place) {
+                Ok((records, next)) => {
                     telling.next = next;
                     self.put_all(number, records, &mut telling.digest);
                     if next.is_some() {
@@ -289,10 +238,7 @@ impl SecureExchange {
                         self.end_telling(number, telling);
                     }
                 }
-                Err(_) => {
-                    log("a worker does not answer: not everything is told to the peer");
-                    self.peers[number].wants_all = true;
-                }
+                Err(()) => self.peers[number].wants_all = true,
             }
         }
         any
@@ -306,17 +252,13 @@ impl SecureExchange {
     ) {
         let Some(peer) = self.peers.get_mut(number) else { return };
         for record in records {
-            peer.outbox.put(|to| put_records_of(&record, digest, to));
+            peer.outbox.put(0, |to| put_records_of(&record, digest, to));
         }
     }
 
     /// All connections are told: expectations and elements follow, and the end.
     fn end_telling(&mut self, number: usize, mut telling: peer::TellingAll) {
-        let expected = self.expectations().into_iter();
-        let expected = expected.map(|e| Record::Expectation(Change::New, Box::new(e)));
-        let now = crate::now();
-        let elements = self.elements.all(now);
-        let records: Vec<_> = expected.chain(elements).collect();
+        let records: Vec<_> = self.own.rest(crate::now()).collect();
         self.put_all(number, records, &mut telling.digest);
         let end = Record::End { mark: telling.mark, digest: telling.digest };
         if let Some(peer) = self.peers.get_mut(number) {
@@ -324,46 +266,40 @@ impl SecureExchange {
         }
     }
 
-    /// All expectations that are told.
-    fn expectations(&self) -> Vec<penstock_ctsync::ExpectationState> {
-        let told = |expected: &&Expected| {
-            self.told.expectations.has(expected.helper.as_deref())
-                && is_expectation_nameable(expected)
-        };
-        match self.tables.carry_out(Ask::Expectations, false) {
-            Ok(Answer::Expectations(all)) => {
-                all.iter().filter(told).map(expectation_state).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
-
     fn do_what_is_due(&mut self, now: u64) {
-        self.announcer.tick(now, &self.tables);
+        self.own.announce(now);
         if now.saturating_sub(self.looked) < LOOK {
             return;
         }
         self.looked = now;
-        let missed = self.told.counts.missed.load(Ordering::Relaxed);
-        if self.overrun.tick(now, missed) {
-            self.tell_all(now);
+        if self.own.tick(now) {
+            self.tell_all();
         }
-        self.purge.tick(now, &self.tables, &self.told.filter);
-        let any_up = self.peers.iter().any(Peer::is_up);
-        if self.secure.elements && any_up && self.elements.is_due(now) {
-            let generation = self.rules.generation();
-            for record in self.elements.changes(&generation, now) {
+        if self.peers.iter().any(Peer::is_up) {
+            for record in self.own.changed_elements(now) {
                 self.tell(&record);
             }
         }
-        let complete = !self.overrun.is_open(missed);
+        let complete = self.own.is_complete();
         self.peers.iter_mut().for_each(|peer| peer.tick(complete, now));
     }
 
     /// Everything is told anew.
-    fn tell_all(&mut self, now: u64) {
+    fn tell_all(&mut self) {
         self.peers.iter_mut().for_each(|peer| peer.wants_all = true);
-        self.overrun.told(now);
+    }
+
+    /// Does what a transition needs; what came of it.
+    fn transition(&mut self, transition: Transition) -> String {
+        let all = self.peers.iter_mut().map(|peer| &mut peer.external).collect();
+        let outcome = self.own.transition(transition, all);
+        if outcome.tells_all {
+            self.tell_all();
+        }
+        if transition == Transition::Backup {
+            self.tell(&Record::Ask);
+        }
+        outcome.sentence
     }
 
     fn status(&self) -> SecurePeersStatus {
@@ -372,15 +308,15 @@ impl SecureExchange {
             public_key: self.key.public().to_string(),
             peers: self.peers.iter().map(|peer| peer.status(now)).collect(),
             refused_strangers: self.strangers.refused,
-            missed_events: self.told.counts.missed.load(Ordering::Relaxed),
-            not_told: self.told.counts.not_told.load(Ordering::Relaxed),
-            elements_not_told: self.elements.refused,
-            committed: self.taken_over.entered,
-            commit_failed: self.taken_over.failed,
-            elements_entered: self.elements_taken_over.0,
-            elements_failed: self.elements_taken_over.1,
-            announced: self.announcer.sent,
-            purge_in: self.purge.left(now),
+            missed_events: self.own.missed(),
+            not_told: self.own.not_told(),
+            elements_not_told: self.own.elements.refused,
+            committed: self.own.taken_over.entered,
+            commit_failed: self.own.taken_over.failed,
+            elements_entered: self.own.elements_taken_over.0,
+            elements_failed: self.own.elements_taken_over.1,
+            announced: self.own.announcer.sent,
+            purge_in: self.own.purge.left(now),
         }
     }
 }

@@ -2,20 +2,18 @@
 
 //! One of the peers: the session with it, what it is told, and what it has told.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 
 use penstock_ctsync::config::{Config, SecurePeer};
-use penstock_ctsync::secure::{
-    Digest, ElementKey, ElementState, Handshake, PrivateKey, PublicKey, Record, Records, Session,
-};
-use penstock_ctsync::{ExpectationCache, ExternalCache};
+use penstock_ctsync::secure::{Digest, Handshake, PrivateKey, PublicKey, Record, Session};
 use penstock_print::show::secure_peer::SecurePeerStatus;
 
-use super::outbox::Outbox;
 use super::wire::Wire;
 use crate::failover::bulk::Place;
+use crate::failover::external::External;
+use crate::failover::outbox::Outbox;
 use crate::log;
 
 /// Nanoseconds of a second.
@@ -55,12 +53,6 @@ pub(super) struct TellingAll {
     pub(super) next: Option<Place>,
 }
 
-/// All that the peer has, on its way here.
-struct HearingAll {
-    mark: u64,
-    began: u64,
-}
-
 pub(in crate::failover) struct Peer {
     pub(super) config: SecurePeer,
     /// This side connects.
@@ -74,73 +66,36 @@ pub(in crate::failover) struct Peer {
     marks: u64,
     alive: (u64, u64),
     unheard: VecDeque<(u64, u64)>,
-    hearing: Option<HearingAll>,
-    digest: Digest,
-    /// Since when the peer's table is of this generation.
-    generation: Option<(u64, u64)>,
-    /// Something may be left of an earlier generation.
-    has_old: bool,
-    /// The peer has told all that it had since the session began.
-    complete: bool,
     asked: u64,
-    pub(super) cache: ExternalCache,
-    pub(super) expected: ExpectationCache,
-    pub(super) elements: HashMap<ElementKey, (ElementState, u64)>,
-    limit: usize,
+    pub(in crate::failover) external: External,
     heard: Option<u64>,
     in_sync: Option<u64>,
     told: Option<u64>,
-    received: u64,
-    malformed: u64,
-    wrong_digests: u64,
     pub(super) refused_handshakes: u64,
     sessions: u64,
-    elements_refused: u64,
 }
 
 impl Peer {
     pub(super) fn new(config: SecurePeer, own: &PublicKey, limits: &Config) -> Self {
-        let limit = limits.limit;
         Peer {
             config,
             connects: *own < config.key,
             link: None,
             retry_at: 0,
-            outbox: Outbox::default(),
+            outbox: Outbox::new(1),
             wants_all: false,
             telling: None,
             marks: 0,
             alive: (0, 0),
             unheard: VecDeque::new(),
-            hearing: None,
-            digest: Digest::default(),
-            generation: None,
-            has_old: false,
-            complete: false,
             asked: 0,
-            cache: ExternalCache::new(limit),
-            expected: ExpectationCache::new(limit),
-            elements: HashMap::new(),
-            limit,
+            external: External::new(limits),
             heard: None,
             in_sync: None,
             told: None,
-            received: 0,
-            malformed: 0,
-            wrong_digests: 0,
             refused_handshakes: 0,
             sessions: 0,
-            elements_refused: 0,
         }
-    }
-
-    /// Goes on with what the peer has told to another exchange.
-    pub(super) fn resume(&mut self, before: Peer) {
-        let Peer { mut cache, mut expected, elements, generation, has_old, .. } = before;
-        cache.set_limit(self.limit);
-        expected.set_limit(self.limit);
-        (self.cache, self.expected, self.elements) = (cache, expected, elements);
-        (self.generation, self.has_old) = (generation, has_old);
     }
 
     /// Closes the connection.
@@ -186,7 +141,8 @@ impl Peer {
         self.link = Some(Link::Up(wire, session));
         self.outbox.clear();
         self.outbox.is_closed = false;
-        (self.telling, self.hearing, self.complete) = (None, None, false);
+        self.telling = None;
+        self.external.lose();
         (self.wants_all, self.heard, self.alive.1) = (true, Some(now), 0);
         self.unheard.clear();
         self.sessions += 1;
@@ -198,13 +154,14 @@ impl Peer {
         if self.is_up() {
             log(format_args!("peer {}: {why}", self.config.address));
         }
-        (self.link, self.telling, self.complete) = (None, None, false);
+        (self.link, self.telling) = (None, None);
+        self.external.lose();
         self.outbox.clear();
         self.retry_at = self.retry_at.max(now + RETRY / 4);
     }
 
     /// Receives what is there. Whether there was anything.
-    pub(super) fn receive(&mut self, generation: u64, now: u64, config: &Config) -> Heard {
+    pub(super) fn receive(&mut self, generation: u64, now: u64) -> Heard {
         let mut heard = Heard::default();
         match self.link.take() {
             Some(Link::Begins(mut wire, Some(handshake), since)) => {
@@ -218,7 +175,7 @@ impl Peer {
             }
             Some(Link::Up(wire, session)) => {
                 self.link = Some(Link::Up(wire, session));
-                self.receive_frames(&mut heard, now, config);
+                self.receive_frames(&mut heard, now);
             }
             Some(Link::Begins(..)) | None => {}
         }
@@ -247,7 +204,7 @@ impl Peer {
         }
     }
 
-    fn receive_frames(&mut self, heard: &mut Heard, now: u64, config: &Config) {
+    fn receive_frames(&mut self, heard: &mut Heard, now: u64) {
         let Some(Link::Up(mut wire, mut session)) = self.link.take() else { return };
         let alive = wire.receive();
         let mut wrong = None;
@@ -260,7 +217,7 @@ impl Peer {
                     break;
                 }
             };
-            self.take_records(records, heard, now, config);
+            self.take_records(records, heard, now);
             wire.take(len);
         }
         self.link = Some(Link::Up(wire, session));
@@ -272,91 +229,37 @@ impl Peer {
     }
 
     /// Takes the records of a frame.
-    pub(super) fn take_records(
-        &mut self,
-        records: &[u8],
-        heard: &mut Heard,
-        now: u64,
-        config: &Config,
-    ) {
+    pub(super) fn take_records(&mut self, records: &[u8], heard: &mut Heard, now: u64) {
         heard.any = true;
         self.heard = Some(now);
-        let mut records = Records::of(records);
-        while let Some(record) = records.next(&mut self.digest) {
+        let mut others = Vec::new();
+        self.external.take_records(records, &mut others, now);
+        for record in others {
             match record {
-                Ok(Some(record)) => self.take(record, heard, now, config),
-                Ok(None) => {}
-                Err(_) => self.malformed += 1,
+                Record::Ask => self.wants_all = true,
+                Record::Alive { sequence, complete } => {
+                    if complete && self.external.complete {
+                        self.in_sync = Some(now);
+                    }
+                    heard.answers.push(sequence);
+                }
+                Record::Heard { sequence } => {
+                    while let Some((sent, at)) = self.unheard.front().copied()
+                        && sent <= sequence
+                    {
+                        self.told = Some(at);
+                        self.unheard.pop_front();
+                    }
+                }
+                // Of clusters.
+                _ => {}
             }
         }
-    }
-
-    fn take(&mut self, record: Record, heard: &mut Heard, now: u64, config: &Config) {
-        self.received += 1;
-        match record {
-            Record::Generation(generation) => {
-                if self.generation.is_none_or(|(before, _)| before != generation) {
-                    self.has_old |= self.generation.is_some();
-                    self.generation = Some((generation, now));
-                }
-            }
-            Record::Connection(change, state) => self.cache.take(change, *state, now),
-            Record::Expectation(change, state) => {
-                if config.expectations.has(state.helper.as_deref()) {
-                    self.expected.take(change, *state, now);
-                }
-            }
-            Record::Element(key, state) => {
-                if self.elements.len() >= self.limit && !self.elements.contains_key(&key) {
-                    self.elements_refused += 1;
-                } else {
-                    self.elements.insert(key, (state, now));
-                }
-            }
-            Record::NoElement(key) => drop(self.elements.remove(&key)),
-            Record::Begin { mark } => {
-                self.hearing = Some(HearingAll { mark, began: now });
-                self.digest = Digest::default();
-            }
-            Record::End { mark, digest } => self.end_of_all(mark, digest, now),
-            Record::Ask => self.wants_all = true,
-            Record::Alive { sequence, complete } => {
-                if complete && self.complete {
-                    self.in_sync = Some(now);
-                }
-                heard.answers.push(sequence);
-            }
-            Record::Heard { sequence } => {
-                while let Some((sent, at)) = self.unheard.front().copied()
-                    && sent <= sequence
-                {
-                    self.told = Some(at);
-                    self.unheard.pop_front();
-                }
-            }
+        let is_wrong = std::mem::take(&mut self.external.is_wrong);
+        if is_wrong && now.saturating_sub(self.asked) >= ASK {
+            self.asked = now;
+            self.outbox.put_record(&Record::Ask);
         }
-    }
-
-    /// The peer has told all that it has: what it has not told since the beginning is no more, but
-    /// for what it told before its table was a new one.
-    fn end_of_all(&mut self, mark: u64, digest: Digest, now: u64) {
-        let Some(hearing) = self.hearing.take().filter(|hearing| hearing.mark == mark) else {
-            return;
-        };
-        if digest != self.digest {
-            self.wrong_digests += 1;
-            if now.saturating_sub(self.asked) >= ASK {
-                self.asked = now;
-                self.outbox.put_record(&Record::Ask);
-            }
-            return;
-        }
-        let since = self.generation.map_or(0, |(_, since)| since);
-        let gone = since..hearing.began;
-        self.cache.forget_told(gone.clone());
-        self.expected.forget_told(gone.clone());
-        self.elements.retain(|_, (_, told)| !gone.contains(told));
-        self.complete = true;
     }
 
     /// All that there is is told from now on.
@@ -388,12 +291,8 @@ impl Peer {
                 self.unheard.pop_front();
             }
         }
-        if let Some((_, since)) = self.generation
-            && self.has_old
-            && self.alive.0.is_multiple_of(OLD)
-        {
-            self.cache.forget_ended(since, now);
-            self.expected.forget_ended(since, now);
+        if self.alive.0.is_multiple_of(OLD) {
+            self.external.forget_ended(now);
         }
     }
 
@@ -405,7 +304,7 @@ impl Peer {
             Some(Link::Up(wire, session)) => {
                 let mut sealed = Vec::new();
                 while wire.sending.len() < SEALED
-                    && let Some(records) = self.outbox.take()
+                    && let Some((_, records)) = self.outbox.take()
                 {
                     sealed.clear();
                     // A frame is shorter than the longest one, and there are not so many.
@@ -432,16 +331,16 @@ impl Peer {
             sessions: self.sessions,
             refused_handshakes: self.refused_handshakes,
             sent: self.outbox.records,
-            received: self.received,
-            malformed: self.malformed,
-            wrong_digests: self.wrong_digests,
+            received: self.external.received,
+            malformed: self.external.malformed,
+            wrong_digests: self.external.wrong_digests,
             waiting: self.outbox.bytes() as u64,
             overruns: self.outbox.overruns,
             telling_all: self.telling.is_some() || self.wants_all,
-            cached: self.cache.len() as u64,
-            expected: self.expected.len() as u64,
-            elements: self.elements.len() as u64,
-            cache_full: self.cache.refused() + self.expected.refused() + self.elements_refused,
+            cached: self.external.connections.len() as u64,
+            expected: self.external.expected.len() as u64,
+            elements: self.external.elements.len() as u64,
+            cache_full: self.external.refused(),
         }
     }
 }

@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! The thread that speaks with the other nodes of a cluster by way of a stream of NATS JetStream
+//! ([`penstock_ctsync::cluster`]).
+//!
+//! | file | is |
+//! | --- | --- |
+//! | `link` | keys, and what servers ask for |
+//! | `client` | the thread that speaks with servers |
+//! | `node` | another node: what it has told |
+//! | `snapshot` | when all that there is is told anew |
+
+mod client;
+mod link;
+mod node;
+mod snapshot;
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use penstock_ctsync::cluster::{Head, Sealing, shard_of};
+use penstock_ctsync::config::Nats;
+use penstock_ctsync::secure::{Digest, Record, Records, put_records_of, write_record};
+use penstock_print::show::nats::NatsStatus;
+use tokio::sync::mpsc::error::TryRecvError;
+
+use super::outbox::Outbox;
+use super::own_side::OwnSide;
+use super::{Kept, Request, Status, Transition};
+use crate::log;
+use crate::requests::inbox::Inbox;
+use crate::seccomp::{self, Thread};
+use client::{ClientEnd, Incoming, OUT, Outgoing, Tag, client, shard_subject, told_subject};
+pub(crate) use link::NatsLink;
+pub(super) use node::Node;
+use snapshot::Snapshots;
+
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+/// How often what is due is looked for.
+const LOOK: u64 = SECOND / 10;
+/// How often others are told that this node is there.
+const ALIVE: u64 = SECOND;
+/// How long the thread stays awake without anything to do, in milliseconds: workers need not wake
+/// it then.
+const AWAKE: i32 = 1;
+/// Events that are taken before anything else is done.
+const EVENTS: usize = 4096;
+/// Messages that are taken before anything else is done.
+const MESSAGES: usize = 64;
+/// Bytes that wait at most while all that there is is told.
+const TELLING: usize = 1 << 20;
+/// Other nodes at most.
+const NODES: usize = 64;
+/// How often what has ended is forgotten.
+const FORGET: u64 = 10 * SECOND;
+/// How often another epoch is begun because messages with the own name are newer.
+const RENAMED: u64 = 10 * SECOND;
+
+/// What the thread has.
+pub(super) struct NatsExchange {
+    own: OwnSide,
+    config: Nats,
+    sealing: Sealing,
+    is_sealed: bool,
+    asked: Arc<Inbox<Request>>,
+    client: ClientEnd,
+    thread: Option<JoinHandle<()>>,
+    /// Of shards, and of the node itself after them.
+    subjects: Vec<Arc<str>>,
+    outbox: Outbox,
+    nodes: Vec<Node>,
+    /// When this exchange has begun to send, in nanoseconds of the clock of the day.
+    epoch: u64,
+    sequence: u64,
+    /// Of the tables of this process: when it began.
+    generation: u64,
+    snapshots: Snapshots,
+    /// The server, while there is a connection.
+    server: Option<String>,
+    /// Why there is none.
+    error: Option<String>,
+    /// Up to here, messages were stored before there was a connection.
+    until: u64,
+    /// The place of the last message.
+    read: u64,
+    alive: (u64, u64),
+    /// When complete `Alive`s were sent that are not stored yet.
+    told: Option<(u64, u64)>,
+    stored: Option<u64>,
+    connections: u64,
+    refused: u64,
+    nodes_refused: u64,
+    same_name: u64,
+    renamed: u64,
+    looked: u64,
+    forgot: u64,
+}
+
+/// Nanoseconds since 1970: epochs of one name grow, also over a restart.
+fn clock_of_the_day() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |now| u64::try_from(now.as_nanos()).unwrap_or(u64::MAX - 1))
+}
+
+impl NatsExchange {
+    /// Begins the thread of the client as well.
+    ///
+    /// # Errors
+    /// There is no thread, or no descriptor.
+    pub(super) fn begin(
+        own: OwnSide,
+        config: Nats,
+        link: NatsLink,
+        asked: Arc<Inbox<Request>>,
+    ) -> std::io::Result<Self> {
+        let is_sealed = link.is_sealed;
+        let sealing = link.sealing.clone();
+        let (runs, client) = client(config.clone(), link)?;
+        let thread = Builder::new().name("nats".into()).spawn(move || {
+            seccomp::enter(Thread::Nats);
+            runs.run();
+        })?;
+        let shards = (0..config.shards).map(|shard| shard_subject(&config.cluster, shard));
+        let told = told_subject(&config.cluster, &config.node);
+        Ok(NatsExchange {
+            subjects: shards.chain([told]).collect(),
+            outbox: Outbox::new(config.shards + 1),
+            own,
+            config,
+            sealing,
+            is_sealed,
+            asked,
+            client,
+            thread: Some(thread),
+            nodes: Vec::new(),
+            epoch: clock_of_the_day(),
+            sequence: 0,
+            generation: clock_of_the_day(),
+            snapshots: Snapshots::default(),
+            server: None,
+            error: None,
+            until: 0,
+            read: 0,
+            alive: (0, 0),
+            told: None,
+            stored: None,
+            connections: 0,
+            refused: 0,
+            nodes_refused: 0,
+            same_name: 0,
+            renamed: 0,
+            looked: 0,
+            forgot: 0,
+        })
+    }
+
+    /// Goes on where another exchange has ended.
+    pub(super) fn resume(&mut self, kept: Kept) {
+        for before in kept.nodes {
+            let mut node = Node::new(&before.name, &self.own.config);
+            node.external.resume(before.external);
+            self.nodes.push(node);
+        }
+        self.own.purge = kept.purge;
+        self.generation = kept.generation.unwrap_or(self.generation);
+    }
+
+    /// Works until it is told to stop. Returns what is kept for another one.
+    pub(super) fn run(mut self) -> Kept {
+        loop {
+            let now = crate::now();
+            while let Some(request) = self.asked.take() {
+                match request {
+                    Request::Transition(transition, to) => {
+                        // Whoever does not wait any more needs no answer.
+                        let _ = to.send(Ok(self.transition(transition)));
+                    }
+                    Request::Status(to) => {
+                        drop(to.send(Status::Nats(Box::new(self.status()))));
+                    }
+                    Request::Stop => return self.end(),
+                }
+            }
+            let mut busy = self.take_events();
+            busy |= self.receive(now);
+            busy |= self.tell_part(now);
+            self.do_what_is_due(now);
+            busy |= self.send();
+            if !busy {
+                self.wait();
+            }
+        }
+    }
+
+    fn end(self) -> Kept {
+        let NatsExchange { nodes, own, generation, client, thread, .. } = self;
+        drop(client);
+        // One that has panicked has said so.
+        thread.into_iter().for_each(|thread| drop(thread.join()));
+        Kept {
+            nodes,
+            purge: own.purge,
+            generation: Some(generation),
+            went_on: true,
+            ..Kept::default()
+        }
+    }
+
+    /// Waits for something to do: for a moment awake, then until it is woken.
+    fn wait(&mut self) {
+        if self.poll(AWAKE) {
+            return;
+        }
+        self.own.told.waker.fall_asleep();
+        if !self.take_events() {
+            let due = [Some(self.looked + LOOK), self.own.announcer.due()];
+            let next = due.into_iter().flatten().min();
+            let left = next.unwrap_or(0).saturating_sub(crate::now()).div_ceil(1_000_000);
+            self.poll(i32::try_from(left).unwrap_or(i32::MAX));
+        }
+        self.own.told.waker.wake_up();
+    }
+
+    /// Waits for descriptors, for so many milliseconds; whether one is ready.
+    fn poll(&self, milliseconds: i32) -> bool {
+        let all = [
+            self.asked.event.as_fd(),
+            self.own.told.waker.event.as_fd(),
+            self.client.event.as_fd(),
+        ];
+        let mut all =
+            all.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
+        // SAFETY: the descriptors are open, and the array lives through the call, which knows its
+        // length.
+        unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) > 0 }
+    }
+
+    /// Whether there is a connection.
+    fn is_up(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// Whether all that was stored before the connection began is read.
+    fn follows(&self) -> bool {
+        self.is_up() && self.read >= self.until
+    }
+
+    /// Tells something of a connection, an expectation or an element.
+    fn tell(&mut self, record: &Record) {
+        let shard = shard_of(record, self.config.shards);
+        self.outbox.put(shard, |to| write_record(record, to));
+    }
+
+    /// Takes events of the workers; whether there were any.
+    fn take_events(&mut self) -> bool {
+        let mut taken = 0;
+        while taken < EVENTS
+            && let Some(told) = self.own.next_event()
+        {
+            taken += 1;
+            // Everything is told once there is a connection.
+            if self.is_up() {
+                let record = self.own.record_of(told);
+                self.tell(&record);
+            }
+        }
+        taken > 0
+    }
+
+    /// Takes what the client tells; whether there was anything.
+    fn receive(&mut self, now: u64) -> bool {
+        self.client.event.clear();
+        for taken in 0..MESSAGES {
+            match self.client.incoming.try_recv() {
+                Ok(incoming) => self.take(incoming, now),
+                Err(TryRecvError::Empty) => return taken > 0,
+                Err(TryRecvError::Disconnected) => {
+                    if self.is_up() || self.error.is_none() {
+                        self.lose_connection("the client has ended".into());
+                    }
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    fn take(&mut self, incoming: Incoming, now: u64) {
+        match incoming {
+            Incoming::Up { server, until } => {
+                (self.server, self.error, self.until) = (Some(server), None, until);
+                self.connections += 1;
+                // What is in the queue of the client is not sent.
+                self.outbox.clear();
+                self.outbox.is_closed = false;
+                self.snapshots.begin_anew();
+            }
+            Incoming::Down(why) => self.lose_connection(why),
+            Incoming::Stored { tag: Tag::Alive(number), .. } => {
+                if let Some((_, at)) = self.told.filter(|(told, _)| *told == number) {
+                    self.stored = Some(at);
+                }
+            }
+            Incoming::Stored { tag, place } => {
+                if let Some(begin) = self.snapshots.stored(tag, place) {
+                    let record = Record::ToldAt(begin);
+                    self.outbox.put(self.config.shards, |to| write_record(&record, to));
+                }
+            }
+            Incoming::Kept { first } => {
+                if self.snapshots.kept(first, now) {
+                    log("NATS: MaxBytes or MaxAge of the stream is less than all connections need");
+                }
+            }
+            Incoming::Message { mut payload, place, age } => {
+                let live = self.read >= self.until;
+                self.read = place;
+                self.take_message(&mut payload, (!live).then_some(age), now);
+            }
+        }
+    }
+
+    fn lose_connection(&mut self, why: String) {
+        (self.server, self.error) = (None, Some(why));
+        self.snapshots.interrupt();
+        self.outbox.clear();
+        self.outbox.is_closed = false;
+        self.told = None;
+    }
+
+    /// Takes a message; one that was stored before the connection began has an age.
+    fn take_message(&mut self, payload: &mut [u8], age: Option<u64>, now: u64) {
+        let Ok((head, records)) = self.sealing.open(payload) else {
+            self.refused += 1;
+            return;
+        };
+        if head.sender == self.config.node {
+            self.take_own(&head, age.is_none(), now);
+            return;
+        }
+        let found = self.nodes.iter().position(|node| node.name == head.sender);
+        let place = match found {
+            Some(place) => place,
+            None if self.nodes.len() < NODES => {
+                self.nodes.push(Node::new(head.sender, &self.own.config));
+                self.nodes.len() - 1
+            }
+            None => {
+                self.nodes_refused += 1;
+                return;
+            }
+        };
+        let follows = self.follows();
+        let Some(node) = self.nodes.get_mut(place) else { return };
+        for record in node.take(&head, records, age.unwrap_or(0), follows, now) {
+            match record {
+                // Questions that were asked before were answered, or are asked again.
+                Record::Ask if age.is_none() => self.snapshots.want(),
+                Record::AskNode(name) if age.is_none() && *name == *self.config.node => {
+                    self.snapshots.want();
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A message has the name of this node: it is its own, or one of an earlier process, or of
+    /// another one with the same name.
+    fn take_own(&mut self, head: &Head<'_>, is_live: bool, now: u64) {
+        if head.epoch <= self.epoch {
+            if head.epoch < self.epoch && is_live && head.generation != self.generation {
+                self.same_name += 1;
+            }
+            return;
+        }
+        self.same_name += u64::from(is_live);
+        if self.renamed == 0 || now.saturating_sub(self.renamed) >= RENAMED {
+            self.renamed = now;
+            log(format_args!(
+                "NATS: messages of a node {} are newer than those of this one: another node has its \
+                 name, or the clock went back",
+                self.config.node
+            ));
+            // Others take later epochs only.
+            self.epoch = clock_of_the_day().max(head.epoch.saturating_add(1));
+            self.sequence = 0;
+            self.outbox.clear();
+            self.snapshots.begin_anew();
+        }
+    }
+
+    /// Tells the next part of all that there is; whether there is one.
+    fn tell_part(&mut self, now: u64) -> bool {
+        if !self.is_up() {
+            return false;
+        }
+        if self.outbox.is_closed {
+            self.snapshots.interrupt();
+            self.snapshots.want();
+        }
+        // Records that wait are older than what is told now: all are before it.
+        if self.outbox.bytes() > TELLING {
+            return false;
+        }
+        if let Some(begin) = self.snapshots.begin(now) {
+            self.outbox.is_closed = false;
+            self.outbox.put_record(&begin);
+        }
+        let Some(mut telling) = self.snapshots.telling.take() else { return false };
+        match self.own.part(telling.next) {
+            Ok((records, next)) => {
+                self.put_all(records, &mut telling.digest);
+                if let Some(next) = next {
+                    telling.next = next;
+                    self.snapshots.telling = Some(telling);
+                } else {
+                    let rest: Vec<_> = self.own.rest(crate::now()).collect();
+                    self.put_all(rest, &mut telling.digest);
+                    let end = Record::End { mark: telling.mark, digest: telling.digest };
+                    self.outbox.put_record(&end);
+                }
+            }
+            Err(()) => self.snapshots.want(),
+        }
+        true
+    }
+
+    fn put_all(&mut self, records: Vec<Record>, digest: &mut Digest) {
+        for record in records {
+            let shard = shard_of(&record, self.config.shards);
+            self.outbox.put(shard, |to| put_records_of(&record, digest, to));
+        }
+    }
+
+    fn do_what_is_due(&mut self, now: u64) {
+        self.own.announce(now);
+        if now.saturating_sub(self.looked) < LOOK {
+            return;
+        }
+        self.looked = now;
+        if self.own.tick(now) {
+            self.snapshots.want();
+        }
+        if now.saturating_sub(self.forgot) >= FORGET {
+            self.forgot = now;
+            self.nodes.retain_mut(|node| !node.forget_ended(now));
+        }
+        if !self.is_up() {
+            return;
+        }
+        for record in self.own.changed_elements(now) {
+            self.tell(&record);
+        }
+        if self.follows() {
+            for node in &mut self.nodes {
+                if node.is_to_be_asked(now) {
+                    self.outbox.put_record(&Record::AskNode(node.name.as_str().into()));
+                }
+            }
+        }
+        if now.saturating_sub(self.alive.1) >= ALIVE {
+            self.alive = (self.alive.0 + 1, now);
+            let complete =
+                self.own.is_complete() && self.snapshots.is_told() && !self.outbox.is_closed;
+            self.outbox.put_record(&Record::Alive { sequence: self.alive.0, complete });
+            if complete {
+                self.told = Some(self.alive);
+            }
+        }
+    }
+
+    /// Gives the client what waits, as far as it takes it. Whether it took anything.
+    fn send(&mut self) -> bool {
+        let mut any = false;
+        while self.is_up()
+            && self.client.out.capacity() > 0
+            && let Some((shard, records)) = self.outbox.take()
+        {
+            any = true;
+            self.sequence += 1;
+            let head = Head {
+                sender: &self.config.node,
+                epoch: self.epoch,
+                generation: self.generation,
+                sequence: self.sequence,
+            };
+            let sealed = self.sealing.seal(&head, &records);
+            let subject = self.subjects.get(shard).cloned();
+            let (Ok(payload), Some(subject)) = (sealed, subject) else { continue };
+            self.snapshots.sent(payload.len());
+            let tag = tag_of(&records);
+            // There is place, and the client is there while there is a connection.
+            let _ = self.client.out.try_send(Outgoing { subject, payload, tag });
+        }
+        any
+    }
+
+    /// Does what a transition needs; what came of it.
+    fn transition(&mut self, transition: Transition) -> String {
+        // What has come counts.
+        let now = crate::now();
+        while let Ok(incoming) = self.client.incoming.try_recv() {
+            self.take(incoming, now);
+        }
+        let all = self.nodes.iter_mut().map(|node| &mut node.external).collect();
+        let outcome = self.own.transition(transition, all);
+        if outcome.tells_all {
+            self.snapshots.want();
+        }
+        if transition == Transition::Backup && self.is_up() {
+            self.outbox.put_record(&Record::Ask);
+        }
+        outcome.sentence
+    }
+
+    fn status(&self) -> NatsStatus {
+        let now = crate::now();
+        NatsStatus {
+            cluster: self.config.cluster.clone(),
+            node: self.config.node.clone(),
+            sealed: self.is_sealed,
+            connected: self.is_up(),
+            server: self.server.clone(),
+            error: self.error.clone(),
+            replaying: self.is_up() && !self.follows(),
+            stored_ago: self.stored.map(|at| now.saturating_sub(at) as f64 / SECOND as f64),
+            sessions: self.connections,
+            sent: self.outbox.records,
+            messages: self.sequence,
+            waiting: (self.outbox.bytes()) as u64,
+            waiting_messages: (OUT - self.client.out.capacity()) as u64,
+            overruns: self.outbox.overruns,
+            snapshots: self.snapshots.told,
+            telling_all: self.is_up() && !self.snapshots.is_told(),
+            refused_messages: self.refused,
+            nodes: self.nodes.iter().map(|node| node.status(now)).collect(),
+            nodes_refused: self.nodes_refused,
+            same_name: self.same_name,
+            missed_events: self.own.missed(),
+            not_told: self.own.not_told(),
+            elements_not_told: self.own.elements.refused,
+            committed: self.own.taken_over.entered,
+            commit_failed: self.own.taken_over.failed,
+            elements_entered: self.own.elements_taken_over.0,
+            elements_failed: self.own.elements_taken_over.1,
+            announced: self.own.announcer.sent,
+            purge_in: self.own.purge.left(now),
+        }
+    }
+}
+
+/// What is to be known of a message once it is stored: records that others must not pass are in
+/// messages of their own.
+fn tag_of(records: &[u8]) -> Option<Tag> {
+    /// Bytes of the longest of them.
+    const LONGEST: usize = 3 + 3 * 8;
+    if records.len() > LONGEST {
+        return None;
+    }
+    match Records::of(records).next(&mut Digest::default())?.ok()?? {
+        Record::Begin { mark } => Some(Tag::Begin(mark)),
+        Record::End { mark, .. } => Some(Tag::End(mark)),
+        Record::Alive { sequence, .. } => Some(Tag::Alive(sequence)),
+        _ => None,
+    }
+}
