@@ -5,6 +5,7 @@
 //! own.
 
 mod bfd;
+mod cluster;
 mod pair;
 mod secure;
 mod vrrp;
