@@ -3,6 +3,7 @@
 //! What the other firewall of a pair sends, and the file about it.
 
 use penstock_conntrack::{SeqAdjust, Tuple};
+use penstock_ctsync::cluster::{Head, Order, Sealing};
 use penstock_ctsync::config::{Config, Mode as ModeConfig};
 use penstock_ctsync::secure::{
     Digest, ElementKey, ElementState, Record, Records, put_records_of, write_record,
@@ -17,7 +18,7 @@ use crate::mutate;
 
 pub const TARGET: Target = Target {
     name: "peer",
-    bytes: "a mode, then a datagram of conntrackd's protocol; records between Penstocks; or a file as of conntrackd.conf(5)",
+    bytes: "a mode, then a datagram of conntrackd's protocol; records between Penstocks; a message of a cluster; or a file as of conntrackd.conf(5)",
     holds: "what is read of a connection or an expectation is the same once it is written and read again",
     longest: 2048,
     seeds,
@@ -35,6 +36,9 @@ const FILE: &str = "Sync { Mode FTFW { ACKWindowSize 9 } Multicast Default { IPv
     IPv4_interface 198.18.0.1 Interface x Checksum on } Options { TCPWindowTracking On } }\n\
     General { HashLimit 9 Filter From Userspace { Protocol Accept { TCP 17 } Address Ignore {\n\
     IPv6_address 2001:db8::/32 } State Accept { ESTABLISHED for TCP } } }\n";
+
+const CLUSTER: &str = "Nats { Server nats://[2001:db8::1]:4222 Server tls://nats.example Cluster c Node fw-1\n\
+    Credentials /a CA /b Key /c Shards 9 Elements off MaxAge 90 MaxBytes 99999999 Storage memory Replicas 3 }\n";
 
 fn seeds() -> Vec<Vec<u8>> {
     let original = Tuple { src_id: 5, dst_id: 80, l3: 2, protocol: 6, ..Tuple::ZERO };
@@ -79,10 +83,15 @@ fn seeds() -> Vec<Vec<u8>> {
         Record::Ask,
         Record::Alive { sequence: 1, complete: true },
         Record::Heard { sequence: 1 },
+        Record::AskNode("fw-1".into()),
+        Record::ToldAt(1),
     ] {
         put_records_of(&record, &mut Digest::default(), &mut records);
         write_record(&record, &mut records);
     }
+    let head = Head { sender: "fw-1", epoch: 1, generation: 2, sequence: 3 };
+    seeds.extend(Sealing::new(None, "c").seal(&head, &records));
+    seeds.push(CLUSTER.as_bytes().to_vec());
     seeds.push(records);
     for (number, mode) in (0..).zip(MODES) {
         let mut peer = Mode::new(&mode, 5, 0);
@@ -105,6 +114,7 @@ fn run(data: &[u8]) {
         assert!(!sentence.is_empty());
     }
     records(data);
+    message(data);
     let Some((number, datagram)) = data.split_first() else { return };
     let mut peer = Mode::new(&MODES[usize::from(*number) % MODES.len()], 0, 0);
     let mut cache = ExternalCache::new(4);
@@ -156,6 +166,20 @@ fn records(data: &[u8]) {
         assert_eq!(read.next(&mut again), Some(Ok(Some(record))));
         assert_eq!(read.next(&mut again), None);
     }
+}
+
+/// What a node of a cluster says: without a key, anybody could.
+fn message(data: &[u8]) {
+    let sealing = Sealing::new(None, "c");
+    let mut bytes = data.to_vec();
+    let Ok((head, all)) = sealing.open(&mut bytes) else { return };
+    records(all);
+    assert_eq!(sealing.seal(&head, all).as_deref(), Ok(data));
+    let mut order = Order::default();
+    for sequence in [1, head.sequence, head.sequence] {
+        order.take(head.epoch, sequence);
+    }
+    assert_eq!(order.epoch(), Some(head.epoch));
 }
 
 /// Reads the body of the one message that was written.
