@@ -168,7 +168,7 @@ fn peers_of_penstock_are_in_a_section_of_their_own() {
         ),
         (
             format!("Sync {{ Mode FTFW {{ }} }} Penstock {{ {own} {} }}", peer("198.19.0.2", KEY)),
-            "Mode and links are conntrackd's: with peers of Penstock there are none",
+            "Mode and links are conntrackd's: with peers of Penstock or Nats there are none",
         ),
         (
             "Penstock { Defer On }".into(),
@@ -178,6 +178,65 @@ fn peers_of_penstock_are_in_a_section_of_their_own() {
         ("Penstock { Announce { Interval 0 } }".into(), "line 1: Interval is from 1 to 3600"),
         ("Penstock { Nonsense }".into(), "line 1: Penstock has no clause `Nonsense`"),
         ("Penstock { }".into(), "there is no section Sync"),
+    ] {
+        assert_eq!(Config::read(&text), Err(message.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn a_cluster_is_in_a_section_of_its_own() {
+    let least = "Server nats://198.19.0.9 Cluster c Node fw-1";
+    let nats = Config::read(&format!("Nats {{ {least} }}")).unwrap().nats.unwrap();
+    assert_eq!(
+        (nats.servers, nats.cluster, nats.node),
+        (vec!["nats://198.19.0.9".to_owned()], "c".into(), "fw-1".into())
+    );
+    assert_eq!((nats.shards, nats.elements, nats.in_memory, nats.replicas), (8, true, false, 1));
+    assert_eq!((nats.max_age, nats.max_bytes), (3600, 1 << 30));
+    assert_eq!((nats.credentials, nats.authorities, nats.key), (None, None, None));
+    let text = "Sync { PurgeTimeout 9 } Penstock { Announce { Count 7 } }
+        Nats { Server nats://[2001:db8::1]:4222 Server tls://nats.example:99 Cluster c Node n
+        Credentials /a CA /b Key /c Shards 64 Elements off MaxAge 60 MaxBytes 16777216
+        Storage memory Replicas 5 }";
+    let config = Config::read(text).unwrap();
+    assert_eq!((config.purge_timeout, config.announce.count, config.links.len()), (9, 7, 0));
+    let nats = config.nats.unwrap();
+    assert_eq!(nats.servers, ["nats://[2001:db8::1]:4222", "tls://nats.example:99"]);
+    let files = [nats.credentials, nats.authorities, nats.key].map(|file| file.unwrap());
+    assert_eq!(files.each_ref().map(|file| file.to_str().unwrap()), ["/a", "/b", "/c"]);
+    assert_eq!((nats.shards, nats.elements, nats.in_memory, nats.replicas), (64, false, true, 5));
+    assert_eq!((nats.max_age, nats.max_bytes), (60, 16 << 20));
+    let with = |more: &str| format!("Nats {{ {least} {more} }}");
+    for (text, message) in [
+        ("Nats {\nCluster c Node n }".to_owned(), "line 1: the section Nats has no Server"),
+        ("Nats { Server nats://a Node n }".into(), "line 1: the section Nats has no Cluster"),
+        ("Nats { Server nats://a Cluster c }".into(), "line 1: the section Nats has no Node"),
+        (
+            with("Server http://a"),
+            "line 1: `http://a` is no server: nats://HOST:PORT or tls://HOST:PORT is expected",
+        ),
+        (with("Server nats://u:p@a"), "line 1: user and password are in the file of Credentials"),
+        (with("Server nats://a:0"), "line 1: `nats://a:0` has no host, or a wrong port"),
+        (with("Server tls://:4222"), "line 1: `tls://:4222` has no host, or a wrong port"),
+        (with("Node a.b"), "line 1: `a.b` is no name: 1 to 63 letters, digits, - and _"),
+        (with("Shards 65"), "line 1: Shards is from 1 to 64"),
+        (with("MaxAge 59"), "line 1: MaxAge is from 60 to 604800"),
+        (with("Replicas 6"), "line 1: Replicas is from 1 to 5"),
+        (with("Storage disk"), "line 1: `file` or `memory` is expected, and not `disk`"),
+        (with("Nonsense"), "line 1: Nats has no clause `Nonsense`"),
+        (with(&"Server nats://a ".repeat(16)), "line 1: there are more than 16 servers"),
+        (format!("{0} {0}", with("")), "line 1: there are two sections Nats"),
+        (
+            format!("Sync {{ Mode FTFW {{ }} }} {}", with("")),
+            "Mode and links are conntrackd's: with peers of Penstock or Nats there are none",
+        ),
+        (
+            format!(
+                "Penstock {{ Address 198.19.0.1 PrivateKey /k Peer {{ Address 198.19.0.2 PublicKey {KEY} }} }} {}",
+                with("")
+            ),
+            "peers of Penstock and Nats do not go together: choose one",
+        ),
     ] {
         assert_eq!(Config::read(&text), Err(message.to_owned()), "{text}");
     }

@@ -19,6 +19,7 @@ use penstock_print::show::connections::{self, Connection, ProcLine};
 use penstock_print::show::flows::{
     self, By, Ends, Flow, Hop, Leaves, Stack, State as FlowState, Totals, Way,
 };
+use penstock_print::show::nats::{NatsNodeStatus, NatsStatus};
 use penstock_print::show::peer::{PeerLink, PeerMalformed, PeerStatus};
 use penstock_print::show::secure_peer::{SecurePeerStatus, SecurePeersStatus};
 use penstock_print::show::stages::{Stage, Stages};
@@ -238,6 +239,80 @@ fn secure_peers() -> SyncStatus {
         announced: 15,
         purge_in: Some(59.5),
     }))
+}
+
+fn cluster() -> SyncStatus {
+    let there = NatsNodeStatus {
+        name: "fw2".into(),
+        up: true,
+        complete: true,
+        in_sync_ago: Some(0.25),
+        heard_ago: Some(0.5),
+        epochs: 1,
+        received: 90,
+        malformed: 0,
+        lost: 0,
+        late: 0,
+        wrong_digests: 0,
+        cached: 10,
+        expected: 1,
+        elements: 3,
+        cache_full: 0,
+    };
+    let lacking = NatsNodeStatus { name: "fw3".into(), complete: false, lost: 4, ..there.clone() };
+    let silent = NatsNodeStatus {
+        name: "fw4".into(),
+        up: false,
+        in_sync_ago: None,
+        malformed: 2,
+        late: 5,
+        wrong_digests: 3,
+        cache_full: 6,
+        ..there.clone()
+    };
+    SyncStatus::Nats(Box::new(NatsStatus {
+        cluster: "office".into(),
+        node: "fw1".into(),
+        sealed: true,
+        connected: true,
+        server: Some("198.19.0.9:4222".into()),
+        error: None,
+        replaying: true,
+        stored_ago: Some(1.0),
+        sessions: 2,
+        sent: 100,
+        messages: 9,
+        waiting: 16,
+        waiting_messages: 1,
+        overruns: 1,
+        snapshots: 2,
+        telling_all: true,
+        refused_messages: 3,
+        nodes: vec![there, lacking, silent],
+        nodes_refused: 4,
+        same_name: 5,
+        missed_events: 8,
+        not_told: 9,
+        elements_not_told: 10,
+        committed: 11,
+        commit_failed: 12,
+        elements_entered: 13,
+        elements_failed: 14,
+        announced: 15,
+        purge_in: Some(59.5),
+    }))
+}
+
+#[test]
+fn nodes_of_a_cluster_are_printed_in_two_forms() {
+    let cluster = cluster();
+    check("cluster.txt", &cluster.to_string());
+    check("cluster.json", &penstock_print::json::line(&cluster));
+    let SyncStatus::Nats(mut status) = cluster else { panic!() };
+    (status.server, status.connected) = (None, false);
+    status.error = Some("the connection is lost".into());
+    let said = status.to_string();
+    assert!(said.contains("office, with a shared key: not connected: the connection is lost"));
 }
 
 #[test]

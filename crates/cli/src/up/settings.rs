@@ -256,7 +256,7 @@ pub const SETTINGS: [Setting; 29] = [
     Setting {
         option: long(
             "sync",
-            "tell connections to the other firewall of a pair, and keep those of it: a file as of conntrackd.conf(5);\n\
+            "tell connections to other firewalls, and keep those of them: a file as of conntrackd.conf(5);\n\
              `penstock failover` takes them over",
         )
         .takes("FILE", Values::Files),

@@ -28,7 +28,7 @@ use crate::log;
 /// Messages that wait to be published.
 pub(super) const OUT: usize = 64;
 /// Messages of others that wait for the exchange.
-const IN: usize = 256;
+pub(super) const IN: usize = 256;
 /// Messages that are published and not acknowledged yet, at most.
 const UNACKNOWLEDGED: usize = 256;
 /// How long an answer of the servers is waited for.

@@ -31,7 +31,7 @@ use super::{Kept, Request, Status, Transition};
 use crate::log;
 use crate::requests::inbox::Inbox;
 use crate::seccomp::{self, Thread};
-use client::{ClientEnd, Incoming, OUT, Outgoing, Tag, client, shard_subject, told_subject};
+use client::{ClientEnd, IN, Incoming, OUT, Outgoing, Tag, client, shard_subject, told_subject};
 pub(crate) use link::NatsLink;
 pub(super) use node::Node;
 use snapshot::Snapshots;
@@ -501,7 +501,8 @@ impl NatsExchange {
     fn transition(&mut self, transition: Transition) -> String {
         // What has come counts.
         let now = crate::now();
-        while let Ok(incoming) = self.client.incoming.try_recv() {
+        for _ in 0..IN {
+            let Ok(incoming) = self.client.incoming.try_recv() else { break };
             self.take(incoming, now);
         }
         let all = self.nodes.iter_mut().map(|node| &mut node.external).collect();

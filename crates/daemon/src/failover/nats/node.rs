@@ -16,9 +16,9 @@ const SECOND: u64 = 1_000_000_000;
 const SILENCE: u64 = 10 * SECOND;
 /// How long a node is silent before what has ended of its connections is forgotten.
 const LONG_SILENCE: u64 = 60 * SECOND;
-/// How long is waited for a snapshot after something was lost, before it is asked for, and how long
-/// for each of those that were asked for.
-const ASK: [u64; 2] = [2 * SECOND, 10 * SECOND];
+/// How long is waited for a snapshot after something was lost, before it is asked for: the node may
+/// know of it, and be about to tell one. How long for each of those that were asked for.
+const ASK: [u64; 2] = [8 * SECOND, 10 * SECOND];
 /// How long a snapshot may take.
 const SNAPSHOT: u64 = 120 * SECOND;
 

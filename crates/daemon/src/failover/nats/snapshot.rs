@@ -10,7 +10,8 @@ use crate::failover::bulk::Place;
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
-/// How long after the beginning of one the next one may begin.
+/// How long after the beginning of one the next one may begin. Who lacks one waits longer before it
+/// asks.
 const PAUSE: u64 = 5 * SECOND;
 /// The same where the stream has forgotten the last one.
 const RENEWAL: u64 = 60 * SECOND;
@@ -31,8 +32,6 @@ pub(super) struct Telling {
 pub(super) struct Snapshots {
     pub(super) telling: Option<Telling>,
     wanted: bool,
-    /// It waits for no pause.
-    at_once: bool,
     mark: u64,
     began: Option<u64>,
     /// Where the last one that has begun is in the stream.
@@ -48,10 +47,10 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    /// The stream may be another one: everything is told anew at once.
+    /// The stream may be another one: everything is told anew.
     pub(super) fn begin_anew(&mut self) {
         self.interrupt();
-        (self.wanted, self.at_once) = (true, true);
+        self.wanted = true;
         (self.begins_at, self.told_at) = (None, None);
     }
 
@@ -75,10 +74,10 @@ impl Snapshots {
     /// Begins one, if one is wanted and it is time: what is to be said first.
     pub(super) fn begin(&mut self, now: u64) -> Option<Record> {
         let paused = self.began.is_some_and(|began| now.saturating_sub(began) < PAUSE);
-        if self.telling.is_some() || !self.wanted || (paused && !self.at_once) {
+        if self.telling.is_some() || !self.wanted || paused {
             return None;
         }
-        (self.wanted, self.at_once, self.began) = (false, false, Some(now));
+        (self.wanted, self.began) = (false, Some(now));
         (self.begins_at, self.bytes, self.is_sent) = (None, (0, 0), false);
         self.mark += 1;
         self.telling =
@@ -153,10 +152,11 @@ mod tests {
         all.want();
         assert!(all.begin(2 * SECOND).is_none());
         assert_eq!(all.begin(7 * SECOND), Some(Record::Begin { mark: 2 }));
-        // The end of the one before does not count any more, and another stream needs one at once.
+        // The end of the one before does not count any more, and another stream needs another one.
         assert_eq!(all.stored(Tag::End(1), 95), None);
         all.begin_anew();
-        assert_eq!(all.begin(7 * SECOND), Some(Record::Begin { mark: 3 }));
+        assert!(all.begin(7 * SECOND).is_none() && !all.is_told());
+        assert_eq!(all.begin(12 * SECOND), Some(Record::Begin { mark: 3 }));
     }
 
     #[test]
