@@ -449,6 +449,23 @@ fn servers_ask_for_a_password_and_have_certificates() {
 }
 
 #[test]
+fn servers_are_found_by_their_names() {
+    let Some(mut cluster) = Cluster::new(1, shared_key, "") else { return };
+    cluster.pair.traffic();
+    let n = cluster.n.clone();
+    sh(&format!(
+        "ip -n {n} link add x0 type veth peer name x9; ip -n {n} link set x0 up; ip -n {n} link set x9 up"
+    ));
+    let text = config(3, &shared_key(&cluster.pair.net)).replace("198.19.13.9", "localhost");
+    let (file, log) = (cluster.pair.path("n.conf"), cluster.pair.path("n.log"));
+    fs::write(&file, text).unwrap();
+    let line = format!("exec $PENSTOCK up x0 --seccomp kill --sync {} 2>&1", file.display());
+    cluster.third = Some(cluster.pair.net.spawn_in_file(&n, &line, &log));
+    cluster.pair.net.until_within(30, "it runs", |net| net.run(&n, "$PENSTOCK show").0);
+    cluster.until_known(&n, "fw1", || cluster.pair.connections(true).len());
+}
+
+#[test]
 fn wrong_files_are_refused() {
     let Some(net) = Net::new() else { return };
     let file = net.directory.join("x.conf");

@@ -118,7 +118,7 @@ impl Thread {
             Thread::Peer => &[BASE, RUN, FRAMES, LINK_STATE],
             Thread::SecurePeer => &[BASE, RUN, FRAMES, STREAMS, ACCEPT, CONNECT],
             Thread::ClusterPeer => &[BASE, RUN, FRAMES],
-            Thread::Nats => &[BASE, RUN, START, STREAMS, CONNECT, READINESS, NAMES, SEE_FILES, READ_FILES],
+            Thread::Nats => &[BASE, RUN, START, STREAMS, CONNECT, READINESS, NAMES, ROUTES, SEE_FILES, READ_FILES],
             Thread::Heartbeat => &[BASE, RUN, TELL],
             // It starts nothing, and has no programs for devices.
             Thread::Guardian => &[BASE, RUN, SIGNALS, PARENT, FRAMES, TAPS, SOCKETS, SEE_FILES, READ_FILES, WRITE_FILES],
@@ -345,6 +345,9 @@ const NAMES: &[Rule] = &[
     Call(libc::SYS_uname),
     OneOf(libc::SYS_ioctl, 1, &[libc::FIONREAD as u32]),
 ];
+
+/// Which of several addresses of a host is asked for first: the C library looks at own addresses.
+const ROUTES: &[Rule] = &[OneOf(libc::SYS_socket, 0, &[libc::AF_NETLINK as u32])];
 
 /// Files that are opened, to be read: names of services and users, time zones, settings of devices,
 /// the ruleset.
