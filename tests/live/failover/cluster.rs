@@ -247,6 +247,12 @@ fn a_translated_stream_survives_the_death_of_its_node() {
     let p = cluster.pair.p.clone();
     cluster.until_known(&p, "fw1", || cluster.pair.connections(true).len());
     cluster.pair.net.kill();
+    cluster.pair.net.until("the kernel has the devices again", |net| {
+        let has = |(n, device)| {
+            net.run(&net.r, &format!("ip addr show dev {device} | grep -q 198.18.{n}.1")).0
+        };
+        [(0, "r0"), (1, "r1")].into_iter().all(has)
+    });
     cluster.pair.move_addresses(false);
     cluster.pair.becomes_primary(false);
     goes_on(&cluster, "the stream goes on through another node");

@@ -37,6 +37,13 @@ pub struct Head<'a> {
     pub sequence: u64,
 }
 
+impl Head<'_> {
+    /// What a message says of itself, which nobody has checked.
+    pub fn of(message: &[u8]) -> Option<Head<'_>> {
+        read_head(message).map(|(_, head, _)| head)
+    }
+}
+
 /// Why a message is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -172,6 +179,7 @@ mod tests {
                 let mut message = sealing.seal(&HEAD, &records).unwrap();
                 let plain = message.windows(8).any(|part| part == [7; 8]);
                 assert_eq!(plain, shared.is_none() && len >= 8);
+                assert_eq!(Head::of(&message), Some(HEAD));
                 assert_eq!(sealing.open(&mut message), Ok((HEAD, &records[..])));
             }
             let longer = vec![0; LONGEST_PLAIN + 1];

@@ -164,9 +164,11 @@ impl NatsClient {
         );
         let why = tokio::select! {
             _ = &mut *stop => return None,
-            why = rest.run() => why,
+            done = rest.run() => match done {
+                Ok(()) => return None,
+                Err(why) => why,
+            },
         };
-        let why = why.err().unwrap_or_else(|| "it has ended".to_owned());
         rest.say(&why);
         rest.tell(Incoming::Down(why.clone())).await;
         tokio::select! {
@@ -215,7 +217,7 @@ impl Session<'_> {
         self.event.signal();
     }
 
-    /// Connects, and works until the connection ends. The error is a sentence.
+    /// Connects, and works until the exchange ends. The error is why the connection has: a sentence.
     async fn run(&mut self) -> Result<(), String> {
         let (events, mut happens) = mpsc::unbounded_channel();
         let client = self.connect(events).await?;
@@ -236,8 +238,11 @@ impl Session<'_> {
         let begin = begin.max(state.first_sequence).max(1);
         *self.read = Some(begin - 1);
         let mut messages = read_from(&stream, begin).await?;
-        let info = client.server_info();
-        let server = format!("{}:{}", info.host, info.port);
+        // Which one of many is known by its name only: its address may be that of all devices.
+        let server = match &*self.config.servers {
+            [server] => server.clone(),
+            _ => client.server_info().server_name,
+        };
         self.say(&format!("connected to {server}"));
         // Those of the connection before have another place in the order by now.
         while self.out.try_recv().is_ok() {}

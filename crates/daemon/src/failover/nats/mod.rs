@@ -332,6 +332,10 @@ impl NatsExchange {
 
     /// Takes a message; one that was stored before the connection began has an age.
     fn take_message(&mut self, payload: &mut [u8], age: Option<u64>, now: u64) {
+        let is_echo = |head: Head<'_>| head.sender == self.config.node && head.epoch == self.epoch;
+        if Head::of(payload).is_some_and(is_echo) {
+            return;
+        }
         let Ok((head, records)) = self.sealing.open(payload) else {
             self.refused += 1;
             return;

@@ -8,7 +8,6 @@ use penstock_ctsync::secure::Record;
 use penstock_print::show::nats::NatsNodeStatus;
 
 use crate::failover::external::External;
-use crate::log;
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
@@ -78,7 +77,6 @@ impl Node {
             Place::After(missing) => {
                 self.lost = self.lost.saturating_add(missing);
                 self.external.lose();
-                log(format_args!("node {}: {missing} messages are missing", self.name));
             }
         }
         let at = now.saturating_sub(age).max(self.last.saturating_add(1));
