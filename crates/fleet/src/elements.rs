@@ -111,7 +111,7 @@ pub fn parse(text: &str) -> Result<Elements, String> {
 }
 
 /// What is between commas, up to a comment. Both count outside of quotes only.
-fn parts(line: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn parts(line: &str) -> impl Iterator<Item = &str> {
     let mut quoted = false;
     let end = line.find(|c| {
         quoted ^= c == '"';

@@ -71,6 +71,12 @@ pub struct Report {
     /// Milliseconds from the time that the head was seen to the end of its change.
     #[serde(default)]
     pub took: u64,
+    /// How often elements that somebody else had changed were put right, since the agent began.
+    #[serde(default)]
+    pub repairs: u64,
+    /// What was done last.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub repaired: String,
     /// Until when the report is good, in seconds since the epoch: stores without leases need it.
     pub until: u64,
 }

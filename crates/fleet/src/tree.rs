@@ -101,6 +101,15 @@ pub fn elements(set: &SetData, blobs: &Blobs<'_>) -> Result<Elements, Error> {
     Ok(elements)
 }
 
+/// Reads and checks the blobs of a set, and forgets them.
+///
+/// # Errors
+/// A blob is missing or damaged.
+pub fn checked(set: &SetData, blobs: &Blobs<'_>) -> Result<(), Error> {
+    let digests: Vec<Digest> = set.blobs().collect();
+    digests.chunks(AT_ONCE).try_for_each(|digests| blobs.all(digests).map(drop))
+}
+
 /// Deltas, in order.
 ///
 /// # Errors
