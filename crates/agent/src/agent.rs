@@ -16,6 +16,7 @@ use penstock_fleet::{Manifest, Store};
 
 use crate::machine::{Goal, Machine, Outcome, Step};
 use crate::memory::Memory;
+use crate::sets::{InForce, Sets};
 use crate::{Commit, Host, NotCommitted, health, text};
 
 /// How long a store is waited for at once. A dataplane that begins is noticed between.
@@ -42,6 +43,8 @@ pub struct Settings {
     pub confirm: Duration,
     /// A report that is not renewed for this time ends.
     pub lease: Duration,
+    /// Time between two comparisons of sets with what is in force.
+    pub compare: Duration,
 }
 
 /// Opens a store: each health check asks over a connection of its own.
@@ -60,6 +63,7 @@ pub struct Agent<'a> {
     dataplane: Option<u64>,
     /// What is in force by this agent.
     manifest: Option<Manifest>,
+    sets: Sets,
     /// Milliseconds that the last change took.
     took: u64,
     reported: Option<(Vec<u8>, Instant)>,
@@ -80,6 +84,7 @@ impl<'a> Agent<'a> {
         };
         let machine = Machine::new(settings.node.clone(), settings.keys.clone(), memory);
         let store = open().map_err(|e| e.to_string())?;
+        let sets = Sets::new(settings.compare);
         Ok(Agent {
             settings,
             machine,
@@ -89,6 +94,7 @@ impl<'a> Agent<'a> {
             heard: false,
             dataplane: None,
             manifest: None,
+            sets,
             took: 0,
             reported: None,
             said: String::new(),
@@ -109,6 +115,7 @@ impl<'a> Agent<'a> {
         // What is good already does not wait for the store.
         self.work(host, Instant::now());
         let time = if self.machine.waits_to_try() { time.min(SOON) } else { time };
+        let time = if self.manifest.is_some() { time.min(self.sets.idle()) } else { time };
         let begin = Instant::now();
         let heard = self.store.wait(self.tag.as_deref(), time);
         let seen = Instant::now();
@@ -130,7 +137,19 @@ impl<'a> Agent<'a> {
         self.machine.again();
         self.look_at_dataplane(host);
         self.work(host, seen);
+        self.keep_sets(host);
         self.tell(host);
+    }
+
+    /// Compares, repairs and renews the sets in force.
+    fn keep_sets(&mut self, host: &mut dyn Host) {
+        let (Some(manifest), Some(good)) = (&self.manifest, self.machine.memory().good) else {
+            return;
+        };
+        let blobs = Blobs::new(Some(&*self.store), self.settings.state.as_deref());
+        let node = &self.settings.node;
+        let now = InForce { tree: good.tree, manifest, node, blobs: &blobs };
+        self.sets.keep(&now, host);
     }
 
     fn look_at_dataplane(&mut self, host: &mut dyn Host) {
@@ -171,11 +190,12 @@ impl<'a> Agent<'a> {
             Ok(read) => read,
             Err(e) => return Outcome::NotYet(e.to_string()),
         };
+        let reads_elements = host.reads_elements();
         let all = |tree: &Tree| {
-            let all =
-                tree.manifest.sets.iter().map(|set| {
-                    tree::elements(set, &blobs).map(|elements| text::added(set, &elements))
-                });
+            let all = tree.manifest.sets.iter().map(|set| match reads_elements {
+                true => tree::elements(set, &blobs).map(|elements| text::added(set, &elements)),
+                false => tree::checked(set, &blobs).map(|()| String::new()),
+            });
             all.collect::<Result<String, Error>>()
         };
         if !tree.manifest.tests.is_empty() {
@@ -206,7 +226,8 @@ impl<'a> Agent<'a> {
             }
             Change::Whole => None,
         };
-        if done.is_none() {
+        let whole = done.is_none();
+        if whole {
             let elements = match all(&tree) {
                 Ok(elements) => elements,
                 Err(e) => return Outcome::NotYet(e.to_string()),
@@ -216,6 +237,11 @@ impl<'a> Agent<'a> {
         self.unkept = blobs.unkept();
         match done.unwrap_or(Ok(())) {
             Ok(()) => {
+                match &change {
+                    Change::Nothing => {}
+                    Change::Elements(changed) if !whole => self.sets.put(changed),
+                    Change::Elements(_) | Change::Whole => self.sets.all_put(),
+                }
                 self.manifest = Some(tree.manifest);
                 Outcome::InForce
             }
@@ -250,6 +276,11 @@ impl<'a> Agent<'a> {
         if let (Some(unkept), true) = (&self.unkept, report.why.is_empty()) {
             report.why = format!("the state directory cannot be written: {unkept}");
         }
+        if report.why.is_empty() {
+            report.why.clone_from(&self.sets.why);
+        }
+        report.repairs = self.sets.repairs;
+        report.repaired.clone_from(&self.sets.repaired);
         let said = match report.why.as_str() {
             "" => format!("generation {} {}", report.generation, report.state),
             why => format!("generation {} {}: {why}", report.seen, report.state),

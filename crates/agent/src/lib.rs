@@ -14,16 +14,21 @@
 //! | [`memory`] | what outlives the agent: the last head, and the last tree that was in force |
 //! | [`health`] | commands that say whether the node is well |
 //! | [`text`] | elements as commands of nft |
+//! | [`sets`] | sets in force: compared, repaired, renewed |
+//! | [`renewals`] | when elements with a timeout are renewed |
 
 pub mod agent;
 pub mod health;
 pub mod machine;
 pub mod memory;
+pub mod renewals;
+pub mod sets;
 pub mod text;
 
 use std::time::Duration;
 
 use penstock_fleet::canary::Node;
+use penstock_fleet::manifest::SetData;
 use penstock_fleet::tree::Tree;
 
 pub use agent::{Agent, Settings};
@@ -79,6 +84,37 @@ pub trait Host {
     /// blobs are read and checked all the same.
     fn reads_elements(&self) -> bool {
         true
+    }
+
+    /// What tells the ruleset in force from the one after another change, whoever makes it; `None`
+    /// where sets are not compared.
+    fn generation(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// A set in force, as `nft list set` prints it, with its elements or without.
+    ///
+    /// # Errors
+    /// There is no such set, or nothing that could have one.
+    fn list(&mut self, set: &SetData, elements: bool) -> Result<String, String> {
+        let _ = elements;
+        Err(format!("set {} is in force nowhere", set.title()))
+    }
+
+    /// A set as [`Host::list`] would print it if nothing but a tree was ever put in force. `elements`
+    /// are commands that add the elements of the set.
+    ///
+    /// # Errors
+    /// The tree is refused.
+    fn listed(
+        &mut self,
+        tree: &Tree,
+        node: &Node,
+        set: &SetData,
+        elements: &str,
+    ) -> Result<String, String> {
+        let _ = (tree, node, elements);
+        Err(format!("set {} is in force nowhere", set.title()))
     }
 
     /// Says something to who runs the agent.

@@ -235,6 +235,8 @@ impl Machine {
             state: self.state,
             why: self.why.clone(),
             took,
+            repairs: 0,
+            repaired: String::new(),
             until,
         }
     }

@@ -10,7 +10,7 @@ use penstock_agent::{Agent, Commit, Host, NotCommitted, Settings};
 use penstock_fleet::canary::Node;
 use penstock_fleet::elements::{self, Delta};
 use penstock_fleet::key::SecretKey;
-use penstock_fleet::manifest::FORM;
+use penstock_fleet::manifest::{FORM, SetData};
 use penstock_fleet::publish::{Draft, Present, Wanted, publish};
 use penstock_fleet::report::State;
 use penstock_fleet::store::{Directory, Error};
@@ -27,6 +27,12 @@ struct Dataplane {
     /// Texts that it refuses.
     refuse_elements: bool,
     tests: Vec<String>,
+    /// Sets are compared if there is one.
+    generation: Option<u64>,
+    /// What the set is listed with.
+    there: String,
+    /// Commands make the set what was published.
+    mends: bool,
 }
 
 impl Host for Dataplane {
@@ -56,12 +62,50 @@ impl Host for Dataplane {
         if !commit.confirm.is_zero() {
             healthy().map_err(NotCommitted::RolledBack)?;
         }
+        if self.mends {
+            self.there = PUBLISHED.to_owned();
+        }
+        self.generation = self.generation.map(|generation| generation + 1);
         let main = commit.tree.file("main.nft").filter(|_| commit.whole).unwrap_or_default();
         self.given.push(format!("{}{}", String::from_utf8_lossy(main), commit.elements));
         Ok(())
     }
 
+    fn generation(&mut self) -> Option<u64> {
+        self.generation
+    }
+
+    fn list(&mut self, _set: &SetData, elements: bool) -> Result<String, String> {
+        let elements = if elements { self.there.as_str() } else { "" };
+        match self.there.as_str() {
+            "gone" => Err("no such set".into()),
+            _ => Ok(listing(elements)),
+        }
+    }
+
+    fn listed(
+        &mut self,
+        _tree: &Tree,
+        _node: &Node,
+        _set: &SetData,
+        elements: &str,
+    ) -> Result<String, String> {
+        assert_eq!(elements, "add element inet fw s { 198.18.0.1,\n}\n");
+        Ok(listing(PUBLISHED))
+    }
+
     fn say(&mut self, _line: &str) {}
+}
+
+/// As it is published, and as it is listed.
+const PUBLISHED: &str = "198.18.0.1";
+
+fn listing(elements: &str) -> String {
+    let elements = match elements {
+        "" => String::new(),
+        some => format!("\t\telements = {{ {some} }}\n"),
+    };
+    format!("table inet fw {{\n\tset s {{\n\t\ttype ipv4_addr\n{elements}\t}}\n}}\n")
 }
 
 struct Fleet {
@@ -88,6 +132,7 @@ impl Fleet {
             health: vec![],
             confirm: Duration::from_secs(2),
             lease: Duration::from_secs(30),
+            compare: Duration::from_secs(60),
         }
     }
 
@@ -328,4 +373,59 @@ fn dataplane_that_begins_later_gets_the_rules() {
     assert_eq!(fleet.told(), (1, State::InForce, String::new()));
     // The store was asked over a new connection before the change was kept.
     assert_eq!(*asked.borrow(), 2);
+}
+
+#[test]
+fn sets_are_repaired_by_as_little_as_it_takes() {
+    let whole = "one\nadd element inet fw s { 198.18.0.1,\n}\n";
+    let all = "the whole ruleset was put in force again";
+    for (there, given, repaired) in [
+        ("198.18.0.1", vec![], ""),
+        ("", vec!["add element inet fw s { 198.18.0.1,\n}\n"], "elements added: 1, deleted: 0"),
+        (
+            "198.18.0.1, 198.18.0.2",
+            vec!["delete element inet fw s { 198.18.0.2,\n}\n"],
+            "elements added: 0, deleted: 1",
+        ),
+        ("gone", vec![whole], all),
+    ] {
+        let fleet = Fleet::new("compare");
+        let open = || -> Result<Box<dyn Store>, Error> { Ok(Box::new(fleet.store.clone())) };
+        let mut dataplane =
+            Dataplane { number: Some(1), generation: Some(1), mends: true, ..Dataplane::default() };
+        let settings = Settings { compare: NOW, ..fleet.settings() };
+        let mut agent = Agent::new(settings, &open).expect("an agent");
+        fleet.main("one\n");
+        agent.turn(&mut dataplane, NOW);
+        dataplane.given.clear();
+        dataplane.there = there.to_owned();
+        dataplane.generation = Some(10);
+        agent.turn(&mut dataplane, NOW);
+        agent.turn(&mut dataplane, NOW);
+        assert_eq!(dataplane.given, given, "{there}");
+        let report = fleet.report();
+        let told =
+            if repaired.is_empty() { String::new() } else { format!("set inet fw s: {repaired}") };
+        assert_eq!((report.repairs, report.repaired), (u64::from(!repaired.is_empty()), told));
+    }
+}
+
+#[test]
+fn what_no_repair_changes_is_told_and_tried_once() {
+    let fleet = Fleet::new("different");
+    let open = || -> Result<Box<dyn Store>, Error> { Ok(Box::new(fleet.store.clone())) };
+    let mut dataplane = Dataplane { number: Some(1), generation: Some(1), ..Dataplane::default() };
+    let settings = Settings { compare: NOW, ..fleet.settings() };
+    let mut agent = Agent::new(settings, &open).expect("an agent");
+    dataplane.there = "198.18.0.66".to_owned();
+    fleet.main("one\n");
+    for _ in 0..5 {
+        agent.turn(&mut dataplane, NOW);
+    }
+    // The publication, elements, and all of it.
+    assert_eq!(dataplane.given.len(), 3, "{:?}", dataplane.given);
+    let (generation, state, why) = fleet.told();
+    assert_eq!((generation, state), (1, State::InForce));
+    let expected = "set inet fw s is not as it was published: a repair did not change that";
+    assert_eq!((why.as_str(), fleet.report().repairs), (expected, 0));
 }

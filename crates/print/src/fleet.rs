@@ -55,6 +55,10 @@ pub struct Node {
     pub why: String,
     /// Milliseconds that the last change took.
     pub took: u64,
+    /// How often elements that somebody else had changed were put right, since the agent began.
+    pub repairs: u64,
+    /// What was done last.
+    pub repaired: String,
     /// The node is one of the canary.
     pub canary: bool,
     /// The tree in force is not the one that is wanted of the node.
@@ -83,6 +87,7 @@ impl Fleet {
         family("node_behind", "1 if the node has not what is wanted of it.", &|node| {
             u64::from(node.behind)
         });
+        family("node_repairs", "Sets put right since the agent began.", &|node| node.repairs);
         family("node_age_seconds", "Time since it is in force.", &|node| node.age);
         let _ = writeln!(
             out,
@@ -133,6 +138,10 @@ impl fmt::Display for Fleet {
             if !node.why.is_empty() {
                 writeln!(f, "{:<20} {}", "", node.why)?;
             }
+            if node.repairs > 0 {
+                let Node { repairs, repaired, .. } = node;
+                writeln!(f, "{:<20} repairs: {repairs}, the last of {repaired}", "")?;
+            }
         }
         Ok(())
     }
@@ -169,6 +178,8 @@ mod tests {
             state,
             why: why.to_owned(),
             took: 12,
+            repairs: u64::from(behind),
+            repaired: "set inet fw s: elements added: 1, deleted: 0".into(),
             canary: !behind,
             behind,
         };
@@ -191,6 +202,7 @@ node                 generation tree            since state                label
 fw1                           7 abababababab    2 min in force     canary  site=a
 fw2                           0 -               2 min refused      behind  site=a
                      no such table
+                     repairs: 1, the last of set inet fw s: elements added: 1, deleted: 0
 ";
         assert_eq!(fleet.to_string(), expected);
         let behind = "penstock_fleet_node_behind{node=\"fw2\",state=\"refused\"} 1\n";

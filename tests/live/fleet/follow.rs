@@ -1,122 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Rulesets from a store: etcd on B, the dataplane and its agent on R, which reaches the store
-//! through the rules that it gets from there.
+//! Nodes follow what is published: etcd on B, the dataplane and its agent on R, which reaches the
+//! store through the rules that it gets from there.
 
-use std::path::Path;
-
+use super::{Fleet, SETS, rules};
 use crate::net::Net;
 
 /// The store, as R and B reach it.
 const STORE: &str = "etcd://198.18.1.2:2379/fleet";
 
-/// A router's rules; `TCP` is what passes the host's own hooks.
-fn rules(forward: &str, own: &str) -> String {
-    format!(
-        "flush ruleset
-include \"./sets.nft\"
-table inet fw {{
-	chain forward {{
-		type filter hook forward priority filter; policy accept;
-		ip saddr @blocked counter drop
-		{forward}
-	}}
-	chain output {{
-		type filter hook output priority filter; policy accept;
-		{own}
-	}}
-}}
-"
-    )
-}
-
-const SETS: &str = "table inet fw {
-	set blocked {
-		type ipv4_addr
-		flags interval
-	}
-}
-";
-
-/// Starts etcd on B and publishes from there.
-struct Fleet {
-    directory: String,
-}
-
-impl Fleet {
-    fn new(net: &mut Net) -> Option<Fleet> {
-        if !net.has("etcd") {
-            return None;
-        }
-        let directory = net.directory.display().to_string();
-        Fleet::etcd(net);
-        let fleet = Fleet { directory };
-        fleet.file("sets.nft", SETS);
-        net.ok(&net.b, &format!("$PENSTOCK fleet key {}/key", fleet.directory));
-        Some(fleet)
-    }
-
-    fn etcd(net: &mut Net) {
-        let url = "http://198.18.1.2:2379";
-        let data = net.directory.join("etcd").display().to_string();
-        net.spawn_in(
-            'b',
-            &format!(
-                "etcd --log-level error --data-dir {data} --listen-client-urls {url} \
-                 --advertise-client-urls {url} --listen-peer-urls http://198.18.1.2:2380 \
-                 --initial-advertise-peer-urls http://198.18.1.2:2380 \
-                 --initial-cluster default=http://198.18.1.2:2380"
-            ),
-        );
-        net.until_within(60, "etcd answers", |net| {
-            net.run(&net.b, &format!("curl -sf --max-time 2 {url}/health")).0
-        });
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = Path::new(&self.directory).join(name);
-        std::fs::write(&path, text).unwrap();
-        path.display().to_string()
-    }
-
-    fn command(&self, line: &str) -> String {
-        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
-        format!("$PENSTOCK fleet {word} --source {STORE} --key {}/key {rest}", self.directory)
-    }
-
-    fn publish(&self, net: &Net, options: &str, text: &str) {
-        let file = self.file("main.nft", text);
-        net.ok(&net.b, &self.command(&format!("publish {options} {file}")));
-    }
-
-    /// Waits for what the node tells.
-    fn until(&self, net: &Net, what: &str) {
-        net.until_within(60, what, |net| net.run(&net.b, &self.command("status")).1.contains(what));
-    }
-
-    /// Waits until the node has a generation in force.
-    fn until_generation(&self, net: &Net, generation: u64) {
-        self.until(net, &format!("\nr{generation:>30} "));
-    }
-
-    /// What an agent is started with, as options of `penstock up`.
-    fn agent(&self) -> String {
-        let directory = &self.directory;
-        format!(
-            "--source {STORE} --agent key={directory}/key.pub node=r label=site=a \
-             state={directory}/agent confirm=8"
-        )
-    }
+/// Starts etcd on B.
+fn etcd(net: &mut Net) {
+    let url = "http://198.18.1.2:2379";
+    let data = net.directory.join("etcd").display().to_string();
+    net.spawn_in(
+        'b',
+        &format!(
+            "etcd --log-level error --data-dir {data} --listen-client-urls {url} \
+             --advertise-client-urls {url} --listen-peer-urls http://198.18.1.2:2380 \
+             --initial-advertise-peer-urls http://198.18.1.2:2380 \
+             --initial-cluster default=http://198.18.1.2:2380"
+        ),
+    );
+    net.until_within(60, "etcd answers", |net| {
+        net.run(&net.b, &format!("curl -sf --max-time 2 {url}/health")).0
+    });
 }
 
 #[test]
 fn node_follows_the_store_and_rolls_back_what_cuts_it_off() {
     let Some(mut net) = Net::new() else { return };
     net.up("r0 r1");
-    let Some(fleet) = Fleet::new(&mut net) else { return };
+    if !net.has("etcd") {
+        return;
+    }
+    etcd(&mut net);
+    let fleet = Fleet::new(&net, STORE, &net.b);
     net.down();
     let state = net.directory.join("state").display().to_string();
-    net.up(&format!("r0 r1 --state {state} {}", fleet.agent()));
+    net.up(&format!("r0 r1 --state {state} {}", fleet.agent("")));
 
     // What is published is in force, with its elements, its definitions and its tests.
     let list = fleet.file("list", "198.18.0.200, 198.18.7.0/24\n");
@@ -142,10 +64,10 @@ fn node_follows_the_store_and_rolls_back_what_cuts_it_off() {
     // A set changes, and counters of rules stay.
     net.ok(&net.a, "ping -c 2 -i 0.1 -W 2 198.18.1.2");
     let more = fleet.file("more", "198.18.0.2\n");
-    net.ok(&net.b, &fleet.command(&format!("set add inet fw blocked {more}")));
+    fleet.ok(&net, &format!("set add inet fw blocked {more}"));
     fleet.until_generation(&net, 2);
     assert!(!net.run(&net.a, "ping -c 1 -W 1 198.18.1.2").0);
-    net.ok(&net.b, &fleet.command(&format!("set del inet fw blocked {more}")));
+    fleet.ok(&net, &format!("set del inet fw blocked {more}"));
     fleet.until_generation(&net, 3);
     net.ok(&net.a, "ping -c 1 -W 2 198.18.1.2");
     let listed = net.ok(&net.r, "$PENSTOCK nft list chain inet fw forward");
@@ -154,13 +76,13 @@ fn node_follows_the_store_and_rolls_back_what_cuts_it_off() {
     // What the node does not reach its store with is taken back by the node.
     fleet.publish(&net, "", &rules("", "tcp dport 2379 drop"));
     fleet.until(&net, "rolled back");
-    let said = net.run(&net.b, &fleet.command("status")).1;
+    let said = fleet.status(&net);
     assert!(said.contains("the store is away") && said.contains("behind"), "{said}");
     let now = net.ok(&net.r, "$PENSTOCK nft list ruleset");
     assert!(now.contains("tcp dport 23-25 drop") && !now.contains("2379"), "{now}");
 
     // What the dataplane refuses, since a claim does not hold there, is told.
-    let back = net.ok(&net.b, &fleet.command("rollback"));
+    let back = fleet.ok(&net, "rollback");
     assert!(back.starts_with("generation 5: "), "{back}");
     fleet.until_generation(&net, 5);
 
@@ -168,14 +90,14 @@ fn node_follows_the_store_and_rolls_back_what_cuts_it_off() {
     net.ok(&net.b, "ip link set lo down; for p in $(ss -Hlntp 'sport = :2379' | grep -o 'pid=[0-9]*' | cut -d= -f2); do kill -9 $p; done");
     net.down();
     std::fs::remove_file(&state).unwrap();
-    net.up(&format!("r0 r1 {}", fleet.agent()));
+    net.up(&format!("r0 r1 {}", fleet.agent("")));
     net.until_within(30, "the rules are there", |net| {
         net.run(&net.r, "$PENSTOCK nft list ruleset").1.contains("tcp dport 23-25 drop")
     });
 
     // The store comes back, and so does the report.
     net.ok(&net.b, "ip link set lo up");
-    Fleet::etcd(&mut net);
+    etcd(&mut net);
     fleet.publish(&net, "--no-sets", &rules("tcp dport 99 drop", ""));
     fleet.until_generation(&net, 6);
     assert!(net.ok(&net.r, "$PENSTOCK nft list ruleset").contains("tcp dport 99 drop"));

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use penstock_agent::{Commit, Host, NotCommitted};
 use penstock_daemon::control::client::{Caller, Client};
+use penstock_daemon::control::exec::Connection;
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::proofs::{Becoming, ClaimsText};
 use penstock_daemon::{BatchLimits, errln, now};
 use penstock_fleet::canary::Node;
+use penstock_fleet::manifest::SetData;
 use penstock_fleet::tree::Tree;
 use penstock_lang::source::Files;
 use penstock_ruleset::Ruleset;
@@ -60,9 +62,47 @@ impl Host for Dataplane {
         }
     }
 
+    fn generation(&mut self) -> Option<u64> {
+        Connection::open(None).ok().flatten()?.generation().ok().map(u64::from)
+    }
+
+    fn list(&mut self, set: &SetData, elements: bool) -> Result<String, String> {
+        list_of(|word| {
+            let mut client = Client::connect().map_err(|e| words(&e))?.ok_or(dataplane::NONE)?;
+            let mut args = vec!["list", word, &set.family, &set.table, &set.name];
+            if !elements {
+                args.insert(0, "-t");
+            }
+            let message = Message::Nft(args.into_iter().map(str::to_owned).collect());
+            client.text(&message).map_err(|e| one_line(&words(&e)))
+        })
+    }
+
+    fn listed(
+        &mut self,
+        tree: &Tree,
+        node: &Node,
+        set: &SetData,
+        elements: &str,
+    ) -> Result<String, String> {
+        let mut ruleset = Ruleset::default();
+        let defines = tree.manifest.defines_of(node);
+        let told = |message: String| one_line(&message);
+        run(&TreeFiles::new(tree, true, elements), &defines, &mut ruleset).map_err(told)?;
+        list_of(|word| {
+            let command = format!("list {word} {}\n", set.title());
+            run(&TreeFiles::new(tree, false, &command), &defines, &mut ruleset).map_err(told)
+        })
+    }
+
     fn say(&mut self, line: &str) {
         errln!("penstock agent: {line}");
     }
+}
+
+/// A listing of what is a set or a map: elements are published in the same way for both.
+fn list_of(mut list: impl FnMut(&str) -> Result<String, String>) -> Result<String, String> {
+    list("set").or_else(|e| list("map").map_err(|_| e))
 }
 
 /// The call of nft.

@@ -48,6 +48,8 @@ const OPTIONS: &[Opt] = &[
         .takes("SECONDS", Values::Any),
     long("lease", "a report ends unless it is renewed in this time; default: 30")
         .takes("SECONDS", Values::Any),
+    long("compare", "sets are compared with what is in force about this often; default: 60")
+        .takes("SECONDS", Values::Any),
     long("dry-run", "evaluate and report, without a dataplane"),
     long(
         "simulate",
@@ -92,6 +94,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
     let mut state = PathBuf::from(STATE);
     let mut health = Vec::new();
     let (mut confirm, mut lease) = (Duration::from_secs(30), Duration::from_secs(30));
+    let mut compare = Duration::from_secs(60);
     while let Some(arg) = parser.next().map_err(sentence)? {
         match arg {
             Short('h') | Long("help") => return Ok(None),
@@ -111,6 +114,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
             Long("health") => health.push(text(&mut parser)?),
             Long("confirm") => confirm = seconds("confirm", &text(&mut parser)?, 2)?,
             Long("lease") => lease = seconds("lease", &text(&mut parser)?, 3)?,
+            Long("compare") => compare = seconds("compare", &text(&mut parser)?, 1)?,
             Long("dry-run") => dry_run = true,
             Long("simulate") => {
                 let nodes = text(&mut parser)?.parse().ok().filter(|n| (1..=NODES).contains(n));
@@ -135,7 +139,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
     }
     let node = Node { name, labels };
     let state = Some(state);
-    let settings = Settings { node, keys, state, health, confirm, lease };
+    let settings = Settings { node, keys, state, health, confirm, lease, compare };
     if simulate.is_some() && dry_run {
         return Err("--simulate and --dry-run do not go together".into());
     }
@@ -241,6 +245,7 @@ mod tests {
             ("--source s --key /none", "/none: No such file or directory (os error 2)"),
             ("--label node=a", "--label takes NAME=VALUE, not `node=a`"),
             ("--confirm 1", "--confirm takes a number of seconds from 2 to 3600"),
+            ("--compare 0", "--compare takes a number of seconds from 1 to 3600"),
             ("--simulate 0", "--simulate takes a number of nodes from 1 to 10000"),
             ("--source s --certificate c", "--certificate and --certificate-key go together"),
         ] {

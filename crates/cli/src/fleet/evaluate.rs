@@ -61,7 +61,7 @@ pub fn main_file(tree: &Tree) -> String {
     format!("{}/{}", tree.manifest.root, tree.manifest.main)
 }
 
-/// Runs the text of a node on a ruleset.
+/// Runs the text of a node on a ruleset, and gives what it lists.
 ///
 /// # Errors
 /// What nft prints.
@@ -69,13 +69,13 @@ pub fn run(
     files: &TreeFiles<'_>,
     defines: &BTreeMap<String, String>,
     ruleset: &mut Ruleset,
-) -> Result<(), String> {
+) -> Result<String, String> {
     let root = &files.tree.manifest.root;
     let names = SystemNames::default();
     text(files, root, (WHOLE, files.whole.clone()), defines, ruleset, &names)
 }
 
-/// Runs a text, with files that it includes by the directory `root`.
+/// Runs a text, with files that it includes by the directory `root`, and gives what it lists.
 ///
 /// # Errors
 /// What nft prints.
@@ -86,7 +86,7 @@ pub fn text(
     defines: &BTreeMap<String, String>,
     ruleset: &mut Ruleset,
     names: &SystemNames,
-) -> Result<(), String> {
+) -> Result<String, String> {
     let options = Options {
         defines: defines.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         include_paths: vec![root.to_owned()],
@@ -96,7 +96,7 @@ pub fn text(
     };
     let origin = Origin::File { name: name.to_owned(), from: None };
     let outcome: Outcome = Session::new(options, files, names).run(origin, text, ruleset, now());
-    if outcome.ok { Ok(()) } else { Err(outcome.stderr.trim_end().to_owned()) }
+    if outcome.ok { Ok(outcome.stdout) } else { Err(outcome.stderr.trim_end().to_owned()) }
 }
 
 /// A message of nft in one line, for reports.

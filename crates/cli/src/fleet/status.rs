@@ -63,6 +63,8 @@ fn node(report: Report, head: &Head, now: u64) -> fleet::Node {
         state: report.state.word(),
         why: printable(&report.why),
         took: report.took,
+        repairs: report.repairs,
+        repaired: printable(&report.repaired),
         canary,
         behind: report.tree != Some(wanted),
         name: node.name,

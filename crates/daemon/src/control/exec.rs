@@ -27,6 +27,31 @@ pub struct Connection {
     held: Vec<u8>,
 }
 
+/// `NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETGEN`, and its answer.
+const GETGEN: u16 = 10 << 8 | 16;
+const NEWGEN: u16 = 10 << 8 | 15;
+/// `NFTA_GEN_ID`
+const GEN_ID: u16 = 1;
+/// Bytes of `struct nlmsghdr` and `struct nfgenmsg`.
+const HEADERS: usize = 20;
+
+/// The message that asks for the generation.
+fn get_generation() -> Vec<u8> {
+    let mut message = (HEADERS as u32).to_ne_bytes().to_vec();
+    message.extend(GETGEN.to_ne_bytes());
+    message.extend((libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    message.resize(HEADERS, 0);
+    message
+}
+
+/// The generation of an answer.
+fn generation_of(answer: &[u8]) -> Option<u32> {
+    let half = |at: usize| Some(u16::from_ne_bytes(*answer.get(at..)?.first_chunk()?));
+    let is_first = half(4)? == NEWGEN && half(HEADERS)? == 8 && half(HEADERS + 2)? == GEN_ID;
+    let bytes = answer.get(HEADERS + 4..)?.first_chunk().filter(|_| is_first)?;
+    Some(u32::from_be_bytes(*bytes))
+}
+
 /// Bytes that are held at most.
 const HELD: usize = 64 << 10;
 
@@ -125,6 +150,17 @@ impl Connection {
     pub fn ask(&mut self, request: Request) -> io::Result<Vec<Datagram>> {
         self.say(&Message::Request(request))?;
         self.answer()
+    }
+
+    /// The number of the generation in force, which each transaction changes (`NFT_MSG_GETGEN`).
+    ///
+    /// # Errors
+    /// The connection is broken, or the answer is none.
+    pub fn generation(&mut self) -> io::Result<u32> {
+        let (datagram, receives_into) = (get_generation(), 8192);
+        let answers = self.ask(Request { datagram, receives_into, ..Request::default() })?;
+        let told = answers.iter().find_map(|answer| generation_of(&answer.bytes));
+        told.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a generation"))
     }
 
     fn answer(&mut self) -> io::Result<Vec<Datagram>> {
