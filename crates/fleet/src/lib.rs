@@ -23,6 +23,7 @@
 //! | [`blobs`] | blobs of a store, kept on disk, each checked against its name |
 //! | [`tree`] | the files of a manifest, read within limits |
 //! | [`publish`] | putting a tree and its head into a store |
+//! | [`prune`] | removing what no head names any more |
 //! | [`report`] | what a node says of itself |
 //! | [`store`] | where all this is kept: a directory, a web server, etcd |
 //! | [`limits`] | the most that is read |
@@ -42,6 +43,7 @@ pub mod listing;
 pub mod manifest;
 pub mod path;
 pub mod pieces;
+pub mod prune;
 pub mod publish;
 pub mod report;
 pub mod store;

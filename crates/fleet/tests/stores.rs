@@ -15,10 +15,11 @@ use penstock_fleet::change::{Change, change};
 use penstock_fleet::elements::{self, Delta, Elements};
 use penstock_fleet::key::SecretKey;
 use penstock_fleet::manifest::FORM;
+use penstock_fleet::prune::{Pruned, prune};
 use penstock_fleet::publish::{Draft, Present, Wanted, publish};
 use penstock_fleet::store::{Access, Directory, Error};
 use penstock_fleet::tree::{self, Tree};
-use penstock_fleet::{Digest, Manifest, Store, open};
+use penstock_fleet::{Canary, Digest, Manifest, Store, open};
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -141,6 +142,53 @@ fn publications_follow_each_other(store: &dyn Store) {
     assert_eq!(blobs.one(Digest::of(b"none")), Err(Error::Missing(Digest::of(b"none"))));
 }
 
+/// What the last heads do not name goes, and nobody who looked before publishes on it.
+fn old_blobs_go(store: &dyn Store) {
+    let key = SecretKey::new().expect("a key");
+    let keys = [key.public()];
+    let blobs = Blobs::new(Some(store), None);
+    let publish_file = |text: &str, canary: Option<Digest>| {
+        let mut draft = Draft::default();
+        let manifest = Manifest {
+            form: FORM,
+            main: "main.nft".into(),
+            files: [("main.nft".to_owned(), draft.file(text.as_bytes()))].into(),
+            ..Manifest::default()
+        };
+        let tree = draft.put(&manifest, store).expect("put");
+        let canary = canary.map(|tree| Canary { label: "site=a".into(), percent: 1, tree });
+        let present = Present::read(store, &keys).expect("asked");
+        let wanted = Wanted { tree, canary, note: String::new() };
+        publish(store, &key, present.as_ref(), wanted, 1).expect("published").expect("alone");
+        tree
+    };
+    assert_eq!(prune(store, &keys, 3), Err(Error::Refused("nothing is published yet".into())));
+    let trees: Vec<Digest> = (0..150).map(|n| publish_file(&format!("# {n}\n"), None)).collect();
+    // A canary's tree is named, too.
+    let last = publish_file("# last\n", Some(trees[7]));
+    let before = Present::read(store, &keys).expect("asked").expect("a head");
+    // Two trees and that of the canary, with a file each, and two heads before the present one.
+    let pruned = prune(store, &keys, 3);
+    assert_eq!(pruned, Ok(Some(Pruned { heads: 3, kept: 10, removed: 442 })));
+    for tree in [last, trees[149], trees[148], trees[7]] {
+        assert!(Tree::read(tree, &blobs).is_ok(), "{tree}");
+    }
+    assert_eq!(blobs.one(trees[147]), Err(Error::Missing(trees[147])));
+    // Heads are as they were; who looked before has to look again.
+    let present = Present::read(store, &keys).expect("asked").expect("a head");
+    assert_eq!(present.head, before.head);
+    assert_eq!(publish(store, &key, Some(&before), wanted(last), 1), Ok(None));
+    assert_eq!(store.remove(&before.tag, &[last]), Ok(false));
+    assert!(blobs.one(last).is_ok());
+    assert!(publish(store, &key, Some(&present), wanted(last), 1).expect("published").is_some());
+    // What is gone already is no error.
+    let pruned = prune(store, &keys, 100);
+    assert_eq!(pruned, Ok(Some(Pruned { heads: 4, kept: 11, removed: 0 })));
+    // A stranger removes nothing.
+    let stranger = SecretKey::new().expect("a key");
+    assert!(matches!(prune(store, &[stranger.public()], 1), Err(Error::Wrong(_))));
+}
+
 /// Reports end unless they are renewed.
 fn reports_end(store: &dyn Store) {
     let report = |until: u64, why: &str| {
@@ -154,6 +202,8 @@ fn reports_end(store: &dyn Store) {
             state: penstock_fleet::report::State::InForce,
             why: why.into(),
             took: 0,
+            repairs: 0,
+            repaired: String::new(),
             until,
         };
         report.bytes()
@@ -192,6 +242,11 @@ fn directory_is_a_store() {
     let store = Directory::new(&folder.0);
     publications_follow_each_other(&store);
     reports_end(&store);
+    let folder = Folder::new("prune");
+    std::fs::create_dir_all(folder.0.join("blobs/ab")).expect("a folder");
+    std::fs::write(folder.0.join("blobs/ab/note"), "no blob").expect("written");
+    old_blobs_go(&Directory::new(&folder.0));
+    assert!(folder.0.join("blobs/ab/note").exists());
 }
 
 #[test]
@@ -211,6 +266,9 @@ fn web_server_shows_what_is_published_to_its_directory() {
     for refused in [store.put_blobs(&[b"x"]), store.swap_head(None, b"x").map(drop)] {
         assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
     }
+    for refused in [store.names().map(drop), store.remove("x", &[]).map(drop)] {
+        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    }
     let taken = store.report("fw1", b"{}", Duration::from_secs(1));
     assert_eq!(taken, Err(Error::Refused("the server takes no reports".into())));
 }
@@ -222,6 +280,8 @@ fn etcd_is_a_store() {
     publications_follow_each_other(&*store);
     let store = open(&cluster.address("two"), &Access::default()).expect("an address");
     reports_end(&*store);
+    let store = open(&cluster.address("three"), &Access::default()).expect("an address");
+    old_blobs_go(&*store);
 }
 
 #[test]

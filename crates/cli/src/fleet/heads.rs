@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Commands that make another head: publish, canary, promote, roll back.
+//! Commands that make another head: publish, canary, promote, roll back; and what removes earlier ones.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,7 +9,9 @@ use penstock_daemon::out;
 use penstock_fleet::blobs::Blobs;
 use penstock_fleet::key::{PublicKey, SecretKey};
 use penstock_fleet::manifest::SetData;
+use penstock_fleet::prune;
 use penstock_fleet::publish::{Present, Wanted, publish};
+use penstock_fleet::store::Error;
 use penstock_fleet::{Canary, Digest, Manifest, Store};
 
 use super::options::Published;
@@ -25,6 +27,8 @@ pub struct Publisher {
     pub trusted: Vec<PublicKey>,
     /// Why.
     pub note: String,
+    /// What none of so many heads names is removed after a publication.
+    pub keep: Option<usize>,
 }
 
 impl Publisher {
@@ -61,7 +65,10 @@ impl Publisher {
             out!(", {} for {percent} % of {label}", tree.short());
         }
         out!("\n");
-        Ok(())
+        match self.keep {
+            Some(keep) => prune(&*self.store, &self.trusted, keep),
+            None => Ok(()),
+        }
     }
 
     /// Sets of a tree.
@@ -140,9 +147,28 @@ impl Publisher {
         while head.tree == present.head.tree {
             let before = Present::before(&head, &*self.store, &self.trusted);
             head = before
-                .map_err(|e| format!("Error: {e}"))?
+                .map_err(|e| match e {
+                    Error::Missing(_) => {
+                        "Error: the ruleset before this one was removed from the store".to_owned()
+                    }
+                    e => format!("Error: {e}"),
+                })?
                 .ok_or("Error: there is no other ruleset before this one")?;
         }
         self.make(Some(&present), head.tree, None)
     }
+}
+
+/// Removes what none of the last heads names, and says how much it was.
+///
+/// # Errors
+/// The store is away or cannot be written to, or somebody published meanwhile.
+pub fn prune(store: &dyn Store, keys: &[PublicKey], keep: usize) -> Result<(), String> {
+    let pruned = prune::prune(store, keys, keep).map_err(|e| format!("Error: {e}"))?;
+    let pruned = pruned.ok_or(
+        "Error: somebody else published meanwhile: not all that could be removed was; try again",
+    )?;
+    let prune::Pruned { heads, kept, removed } = pruned;
+    out!("heads kept: {heads}, blobs kept: {kept}, removed: {removed}\n");
+    Ok(())
 }

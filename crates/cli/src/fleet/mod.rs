@@ -8,7 +8,7 @@
 //! | [`source`] | which store is asked, and how |
 //! | [`publication`] | a ruleset with its files: read, evaluated, tested |
 //! | [`evaluate`] | what it comes to on a node |
-//! | [`heads`] | publish, canary, promote, roll back |
+//! | [`heads`] | publish, canary, promote, roll back, prune |
 //! | [`sets`] | elements of sets |
 //! | [`compare`] | the head and a file |
 //! | [`status`] | who runs what |
@@ -51,12 +51,12 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(asked: Asked) -> Result<ExitCode, String> {
-    let Asked { command, source, key, note, published } = asked;
+    let Asked { command, source, key, note, keep, published } = asked;
     let open = || source.open().map_err(|e| e.to_string());
     let publisher = || {
         let (store, secret) = (open()?, SecretKey::read(&key)?);
         let trusted = trusted(&key, &secret)?;
-        Ok::<_, String>(Publisher { store, key: secret, trusted, note: note.clone() })
+        Ok::<_, String>(Publisher { store, key: secret, trusted, note: note.clone(), keep })
     };
     match command {
         Command::Key(file) => make_key(&file)?,
@@ -67,6 +67,7 @@ fn run(asked: Asked) -> Result<ExitCode, String> {
         Command::Promote => publisher()?.promote()?,
         Command::Rollback => publisher()?.rollback()?,
         Command::Set { verb, title, file } => sets::change(&publisher()?, verb, &title, &file)?,
+        Command::Prune(heads) => heads::prune(&*open()?, &public(&key)?, heads)?,
         Command::Diff { rules, json } => {
             return compare::compare(&*open()?, &public(&key)?, &rules, &published, json);
         }

@@ -22,6 +22,8 @@ const OPTIONS: &[Opt] = &[
     long("key", "the secret key to sign with; for `status` and `diff` the public keys do")
         .takes("FILE", Values::Files),
     long("note", "why, for those who look at the head later").takes("TEXT", Values::Any),
+    long("keep", "remove what none of the last N heads names; default for `prune`: 10")
+        .takes("N", Values::Any),
     flag('j', "json", "print `status` or `diff` as JSON"),
     long("metrics", "print `status` as OpenMetrics"),
     flag('h', "help", "print this text"),
@@ -44,8 +46,11 @@ const PUBLISHED: &[Opt] = &[
 ];
 
 /// What can be asked for.
-pub const WORDS: [&str; 8] =
-    ["publish", "status", "canary", "promote", "rollback", "diff", "set", "key"];
+pub const WORDS: [&str; 9] =
+    ["publish", "status", "canary", "promote", "rollback", "diff", "set", "prune", "key"];
+
+/// Heads that `prune` keeps.
+const KEPT: usize = 10;
 
 /// The usage text.
 pub fn usage() -> String {
@@ -56,6 +61,7 @@ pub fn usage() -> String {
          penstock fleet promote | rollback --source URL --key FILE\n       \
          penstock fleet set add | del | sync --source URL --key FILE FAMILY TABLE SET FILE\n       \
          penstock fleet diff --source URL --key FILE RULES\n       \
+         penstock fleet prune --source URL --key FILE [--keep N]\n       \
          penstock fleet status --source URL --key FILE [-j | --metrics]\n\n\
          Publishes rulesets for nodes that run `penstock agent`:\n\n  \
          key       write a secret key to FILE, and the public key to FILE.pub\n  \
@@ -66,6 +72,7 @@ pub fn usage() -> String {
          rollback  take the canary back; without one: publish the ruleset before again\n  \
          set       add elements to a set that is published as data, delete some, or make them those of FILE\n  \
          diff      show for which packets it matters whether they meet the head or RULES\n  \
+         prune     remove what none of the last N heads names from the store: it cannot be rolled back to\n  \
          status    who runs what, since when, who refused and why, who is behind\n\n\
          {}\n{PUBLICATION}:\n{}\n{}:\n{}",
         usage_lines(OPTIONS, 30),
@@ -86,6 +93,8 @@ pub struct Asked {
     pub key: PathBuf,
     /// Why.
     pub note: String,
+    /// After a publication, what none of so many heads names is removed.
+    pub keep: Option<usize>,
     /// What is published.
     pub published: Published,
 }
@@ -107,6 +116,8 @@ pub enum Command {
     Set { verb: Verb, title: [String; 3], file: PathBuf },
     /// Compare.
     Diff { rules: PathBuf, json: bool },
+    /// Remove what none of so many heads names.
+    Prune(usize),
     /// Show.
     Status(Form),
 }
@@ -166,7 +177,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, Stri
     let mut parser = lexopt::Parser::from_args(args);
     let mut source = Source::default();
     let (mut words, mut key, mut note) = (Vec::new(), None, String::new());
-    let (mut json, mut metrics) = (false, false);
+    let (mut json, mut metrics, mut keep) = (false, false, None);
     let mut published = Published::default();
     while let Some(arg) = parser.next().map_err(sentence)? {
         let value = |parser: &mut lexopt::Parser| parser.value().map_err(sentence);
@@ -176,6 +187,12 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, Stri
             Long("metrics") => metrics = true,
             Long("key") => key = Some(PathBuf::from(value(&mut parser)?)),
             Long("note") => note = text(value(&mut parser)?)?,
+            Long("keep") => {
+                let heads = text(value(&mut parser)?)?.parse().ok().filter(|heads| *heads > 0);
+                keep = Some(
+                    heads.ok_or("--keep takes a number of heads, the present one among them")?,
+                );
+            }
             Long("claims") => published.claims = Some(value(&mut parser)?.into()),
             Long("test") => published.tests.push(value(&mut parser)?.into()),
             Long("with") => published.with.push(value(&mut parser)?.into()),
@@ -214,7 +231,7 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, Stri
         (false, true) => Form::Metrics,
         (false, false) => Form::Text,
     };
-    let command = command(words, form)?;
+    let mut command = command(words, form)?;
     let takes_form = match command {
         Command::Status(_) => true,
         Command::Diff { .. } => form != Form::Metrics,
@@ -230,13 +247,20 @@ pub fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, Stri
     if !publishes && !published.is_default() {
         return Err("what is published with a ruleset needs a ruleset".into());
     }
+    match &mut command {
+        Command::Prune(heads) => *heads = keep.take().unwrap_or(*heads),
+        Command::Key(_) | Command::Diff { .. } | Command::Status(_) if keep.is_some() => {
+            return Err("--keep is for `prune` and what makes another head".into());
+        }
+        _ => {}
+    }
     if let Command::Key(_) = command {
         let (key, note) = (PathBuf::new(), String::new());
-        return Ok(Some(Asked { command, source, key, note, published }));
+        return Ok(Some(Asked { command, source, key, note, keep, published }));
     }
     source.given()?;
     let key = key.ok_or("--key FILE is missing")?;
-    Ok(Some(Asked { command, source, key, note, published }))
+    Ok(Some(Asked { command, source, key, note, keep, published }))
 }
 
 fn command(words: Vec<OsString>, form: Form) -> Result<Command, String> {
@@ -280,6 +304,7 @@ fn command(words: Vec<OsString>, form: Form) -> Result<Command, String> {
             let rules = takes(&["RULES"], 0)?.remove(0).into();
             Command::Diff { rules, json: form == Form::Json }
         }
+        Some("prune") => takes(&[], 0).map(|_| Command::Prune(KEPT))?,
         Some("status") => takes(&[], 0).map(|_| Command::Status(form))?,
         _ => {
             let word = word.display();
@@ -339,11 +364,14 @@ mod tests {
             command(&format!("set sync inet fw s f {store}")),
             Ok(Command::Set { verb: Verb::Sync, title, file: "f".into() })
         );
+        assert_eq!(command(&format!("prune {store}")), Ok(Command::Prune(10)));
+        assert_eq!(command(&format!("prune {store} --keep 3")), Ok(Command::Prune(3)));
+        assert_eq!(asked(&format!("promote {store} --keep 3")).map(|a| a.keep), Ok(Some(3)));
         assert_eq!(command(&format!("status -j {store}")), Ok(Command::Status(Form::Json)));
         for (line, message) in [
             (
                 "--source s",
-                "one of publish, status, canary, promote, rollback, diff, set, key is missing",
+                "one of publish, status, canary, promote, rollback, diff, set, prune, key is missing",
             ),
             ("publish --source s --key k", "`publish` takes RULES"),
             ("publish r --key k", "--source URL is missing: where is the store?"),
@@ -362,6 +390,14 @@ mod tests {
             (
                 "status --claims c --source s --key k",
                 "what is published with a ruleset needs a ruleset",
+            ),
+            (
+                "prune --keep 0 --source s --key k",
+                "--keep takes a number of heads, the present one among them",
+            ),
+            (
+                "status --keep 1 --source s --key k",
+                "--keep is for `prune` and what makes another head",
             ),
             ("publish r --define A --source s --key k", "--define takes NAME=VALUE, not `A`"),
         ] {

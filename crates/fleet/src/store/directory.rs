@@ -59,6 +59,15 @@ impl Directory {
         }
     }
 
+    /// Who replaces the head has this.
+    fn lock(&self) -> Result<File, Error> {
+        let told = |e: io::Error| Error::Refused(format!("{}: {e}", self.path.display()));
+        fs::create_dir_all(&self.path).map_err(told)?;
+        let lock = File::create(self.path.join("lock")).map_err(told)?;
+        lock.lock().map_err(told)?;
+        Ok(lock)
+    }
+
     /// What changes with each head: the file is another one.
     fn tag(&self) -> Option<String> {
         let metadata = fs::metadata(self.path.join("head")).ok()?;
@@ -101,11 +110,45 @@ impl Store for Directory {
         Ok(bytes.map(|bytes| Version { bytes, tag: tag.unwrap_or_default() }))
     }
 
+    fn names(&self) -> Result<Vec<Digest>, Error> {
+        let told = |e: io::Error| Error::Away(format!("{}: {e}", self.path.display()));
+        let mut names = Vec::new();
+        for folder in fs::read_dir(self.path.join("blobs")).map_err(told)? {
+            let folder = folder.map_err(told)?;
+            for file in fs::read_dir(folder.path()).map_err(told)? {
+                let name = [folder.file_name(), file.map_err(told)?.file_name()];
+                let name = name.map(|part| part.to_string_lossy().into_owned()).concat();
+                // What is no blob is not this store's.
+                names.extend(name.parse::<Digest>().ok());
+            }
+        }
+        Ok(names)
+    }
+
+    fn remove(&self, tag: &str, digests: &[Digest]) -> Result<bool, Error> {
+        let _lock = self.lock()?;
+        if self.tag().as_deref() != Some(tag) {
+            return Ok(false);
+        }
+        for digest in digests {
+            let path = self.blob(*digest);
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => {
+                    return Err(Error::Refused(format!("{}: {e}", path.display())));
+                }
+                _ => {}
+            }
+        }
+        // The same head, in another file.
+        let head = self.path.join("head");
+        match self.read(&head, limits::HEAD)? {
+            Some(bytes) => self.put(&head, &bytes).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
     fn swap_head(&self, tag: Option<&str>, bytes: &[u8]) -> Result<bool, Error> {
-        let told = |e: io::Error| Error::Refused(format!("{}: {e}", self.path.display()));
-        fs::create_dir_all(&self.path).map_err(told)?;
-        let lock = File::create(self.path.join("lock")).map_err(told)?;
-        lock.lock().map_err(told)?;
+        let _lock = self.lock()?;
         if self.tag().as_deref() != tag {
             return Ok(false);
         }

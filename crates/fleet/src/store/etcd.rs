@@ -29,7 +29,9 @@ const PUT_AT_ONCE: usize = 512 << 10;
 /// So many keys are asked about in one transaction, which may have 128.
 const ASKED_AT_ONCE: usize = 100;
 /// Reports of one answer.
-const PAGE: usize = 500;
+const REPORTS: usize = 500;
+/// Names of blobs of one answer.
+const NAMES: usize = 10_000;
 /// A member that does not answer in that time is not waited for: the next one is asked.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// After that time without a change the head is read again, maybe from another member: a watch on a
@@ -246,6 +248,44 @@ impl Etcd {
         })
     }
 
+    /// Takes all keys below a name, as what follows it, with their values in base64, page by page,
+    /// until `take` gives `false`.
+    fn each_below(
+        &self,
+        name: &str,
+        page: usize,
+        keys_only: bool,
+        mut take: impl FnMut(&str, &Value) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let prefix = format!("{}/{name}/", self.prefix);
+        // The first key that does not begin with the prefix: `0` is after `/`.
+        let end = format!("{}/{name}0", self.prefix);
+        let mut from = prefix.clone();
+        loop {
+            let message = json!({
+                "key": BASE64.encode(&from), "range_end": BASE64.encode(&end),
+                "limit": page.to_string(), "keys_only": keys_only,
+            });
+            let limit = limits::REPORT * 2 * REPORTS as u64;
+            let answer = self.ask("/v3/kv/range", &message, limit)?;
+            let found = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or_default();
+            for kv in found {
+                let key = bytes(&kv["key"])?;
+                let key = String::from_utf8_lossy(&key).into_owned();
+                let rest = key.strip_prefix(&prefix);
+                if let Some(rest) = rest
+                    && !take(rest, &kv["value"])?
+                {
+                    return Ok(());
+                }
+                from = key + "\0";
+            }
+            if found.len() < page {
+                return Ok(());
+            }
+        }
+    }
+
     /// Renews the lease of a report; `false` if it has ended.
     fn renew(&self, lease: &Lease) -> Result<bool, Error> {
         let answer = self.ask("/v3/lease/keepalive", &json!({ "ID": lease.id }), 4096)?;
@@ -315,6 +355,39 @@ impl Store for Etcd {
         Ok(missing)
     }
 
+    fn names(&self) -> Result<Vec<Digest>, Error> {
+        let mut names = Vec::new();
+        self.each_below("blobs", NAMES, true, |name, _| {
+            // What is no blob is not this store's.
+            names.extend(name.parse::<Digest>().ok());
+            Ok(true)
+        })?;
+        Ok(names)
+    }
+
+    fn remove(&self, tag: &str, digests: &[Digest]) -> Result<bool, Error> {
+        let key = self.key("head");
+        let mut tag = tag.to_owned();
+        for digests in digests.chunks(ASKED_AT_ONCE) {
+            let Some(head) = self.head()?.filter(|head| head.tag == tag) else { return Ok(false) };
+            let compare =
+                json!({ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": tag });
+            let put = json!({ "request_put": { "key": key, "value": BASE64.encode(head.bytes) } });
+            let removed = digests.iter().map(|digest| {
+                let key = self.key(&format!("blobs/{digest}"));
+                json!({ "request_delete_range": { "key": key } })
+            });
+            let all: Vec<Value> = removed.chain([put]).collect();
+            let message = json!({ "compare": [compare], "success": all });
+            let answer = self.ask("/v3/kv/txn", &message, 1 << 20)?;
+            if answer["succeeded"] != true {
+                return Ok(false);
+            }
+            tag = number(&answer["header"]["revision"])?.to_string();
+        }
+        Ok(true)
+    }
+
     fn head(&self) -> Result<Option<Version>, Error> {
         Ok(self.head_at()?.0)
     }
@@ -374,30 +447,14 @@ impl Store for Etcd {
     }
 
     fn reports(&self) -> Result<Vec<(String, Vec<u8>)>, Error> {
-        let prefix = format!("{}/reports/", self.prefix);
-        // The first key that does not begin with the prefix: `0` is after `/`.
-        let end = format!("{}/reports0", self.prefix);
-        let mut reports: Vec<(String, Vec<u8>)> = Vec::new();
-        let mut from = prefix.clone();
-        loop {
-            let message = json!({
-                "key": BASE64.encode(&from), "range_end": BASE64.encode(&end), "limit": PAGE.to_string(),
-            });
-            let limit = limits::REPORT * 2 * PAGE as u64;
-            let answer = self.ask("/v3/kv/range", &message, limit)?;
-            let page = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or_default();
-            for kv in page {
-                let key = bytes(&kv["key"])?;
-                let key = String::from_utf8_lossy(&key).into_owned();
-                if let Some(node) = key.strip_prefix(&prefix).filter(|node| is_node_name(node)) {
-                    reports.push((node.to_owned(), bytes(&kv["value"])?));
-                }
-                from = key + "\0";
+        let mut reports = Vec::new();
+        self.each_below("reports", REPORTS, false, |node, value| {
+            if is_node_name(node) {
+                reports.push((node.to_owned(), bytes(value)?));
             }
-            if page.len() < PAGE || reports.len() >= limits::REPORTS {
-                return Ok(reports);
-            }
-        }
+            Ok(reports.len() < limits::REPORTS)
+        })?;
+        Ok(reports)
     }
 }
 

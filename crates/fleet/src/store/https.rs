@@ -75,6 +75,14 @@ impl Store for Https {
         Err(read_only())
     }
 
+    fn names(&self) -> Result<Vec<Digest>, Error> {
+        Err(read_only())
+    }
+
+    fn remove(&self, _tag: &str, _digests: &[Digest]) -> Result<bool, Error> {
+        Err(read_only())
+    }
+
     fn head(&self) -> Result<Option<Version>, Error> {
         self.newer(None)
     }
@@ -116,5 +124,7 @@ impl Store for Https {
 }
 
 fn read_only() -> Error {
-    Error::Refused("a web server is for reading: publish to the directory that it serves".into())
+    Error::Refused(
+        "a web server is for reading: the directory that it serves is the store to write to".into(),
+    )
 }

@@ -76,6 +76,19 @@ pub trait Store: Send + Sync {
     /// The store is away.
     fn missing(&self, digests: &[Digest]) -> Result<Vec<Digest>, Error>;
 
+    /// The names of all blobs that are there.
+    ///
+    /// # Errors
+    /// The store is away, or has no list of them.
+    fn names(&self) -> Result<Vec<Digest>, Error>;
+
+    /// Removes blobs, if the head is still the one with this tag, and gives the head another tag.
+    /// Returns whether all are gone: if not, the head has become another one meanwhile.
+    ///
+    /// # Errors
+    /// The store is away or refuses.
+    fn remove(&self, tag: &str, digests: &[Digest]) -> Result<bool, Error>;
+
     /// The head, if there is one.
     ///
     /// # Errors
