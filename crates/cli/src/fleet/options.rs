@@ -19,7 +19,7 @@ pub const SECTIONS: [(&str, &[Opt]); 3] =
 const PUBLICATION: &str = "What is published with a ruleset";
 
 const OPTIONS: &[Opt] = &[
-    long("key", "the secret key to sign with; for `status` and `diff` the public keys do")
+    long("key", "the secret key to sign with; for `status`, `diff` and `prune` the public keys do")
         .takes("FILE", Values::Files),
     long("note", "why, for those who look at the head later").takes("TEXT", Values::Any),
     long("keep", "remove what none of the last N heads names; default for `prune`: 10")
