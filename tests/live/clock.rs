@@ -11,7 +11,7 @@ use crate::net::Net;
 const DAY: i64 = 86_400;
 
 /// What makes a program read another wall clock. `None`, and said, where nothing can be compiled.
-fn shim(net: &Net) -> Option<String> {
+pub fn shim(net: &Net) -> Option<String> {
     let library = net.directory.join("clock.so").display().to_string();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/clock.c");
     let compiled =

@@ -296,6 +296,7 @@ impl<'a> Agent<'a> {
             .is_none_or(|(last, when)| *last != bytes || when.elapsed() >= lease / 3);
         if due {
             report.until = now() + lease.as_secs();
+            report.lease = lease.as_secs();
             // A store that takes no report has none: nothing else depends on it.
             if self.store.report(&report.node, &report.bytes(), lease).is_ok() {
                 self.reported = Some((bytes, Instant::now()));

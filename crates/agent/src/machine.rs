@@ -238,6 +238,7 @@ impl Machine {
             repairs: 0,
             repaired: String::new(),
             until,
+            lease: 0,
         }
     }
 }

@@ -77,8 +77,12 @@ pub struct Report {
     /// What was done last.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub repaired: String,
-    /// Until when the report is good, in seconds since the epoch: stores without leases need it.
+    /// Until when the report is good by the clock of the node, in seconds since the epoch.
     pub until: u64,
+    /// How long it is good after it was put, in seconds: stores without leases need it. Zero in
+    /// reports that say only until when.
+    #[serde(default)]
+    pub lease: u64,
 }
 
 impl Report {

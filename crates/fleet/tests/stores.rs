@@ -205,6 +205,7 @@ fn reports_end(store: &dyn Store) {
             repairs: 0,
             repaired: String::new(),
             until,
+            lease: 0,
         };
         report.bytes()
     };

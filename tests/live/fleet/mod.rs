@@ -2,12 +2,16 @@
 
 //! A ruleset that is published in a store, and nodes that follow it.
 
+mod cluster;
+mod faults;
 mod follow;
+mod many;
 mod sets;
+mod watch;
 
 use std::path::Path;
 
-use crate::net::Net;
+use crate::net::{Net, Reading};
 
 /// A set that is published as data.
 const SETS: &str = "table inet fw {
@@ -54,6 +58,12 @@ impl Fleet {
         fleet.file("sets.nft", SETS);
         net.ok(space, &format!("$PENSTOCK fleet key {}/key", fleet.directory));
         fleet
+    }
+
+    /// The same, over another way to the store.
+    fn over(fleet: &Fleet, store: &str) -> Fleet {
+        let Fleet { directory, space, .. } = fleet;
+        Fleet { directory: directory.clone(), store: store.to_owned(), space: space.clone() }
     }
 
     /// With a store in a directory.
@@ -110,4 +120,12 @@ impl Fleet {
              state={directory}/agent confirm=8 {options}"
         )
     }
+}
+
+/// Serves a directory on B by a web server that answers after some seconds.
+fn slow(net: &Net, directory: &str, seconds: f64) -> Reading {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/live/fleet/slow.py");
+    let server = net.spawn_reading(&net.b, &format!("python3 {script} {directory} {seconds}"));
+    net.until("the server listens", |net| net.run(&net.b, "ss -lnt | grep -q :8080").0);
+    server
 }

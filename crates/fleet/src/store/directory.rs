@@ -184,15 +184,24 @@ impl Store for Directory {
             let name = file.file_name().to_string_lossy().into_owned();
             if is_node_name(&name)
                 && let Some(bytes) = self.read(&file.path(), limits::REPORT)?
+                && let Ok(report) = crate::Report::read(&bytes)
+                && is_good(&report, &file)
             {
                 reports.push((name, bytes));
             }
         }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        reports.retain(|(_, bytes)| {
-            crate::Report::read(bytes).is_ok_and(|report| report.until >= now.as_secs())
-        });
         reports.sort();
         Ok(reports)
     }
+}
+
+/// Whether a report has not ended. The clock of the node may be wrong: how old the file is counts.
+fn is_good(report: &crate::Report, file: &fs::DirEntry) -> bool {
+    let put = file.metadata().and_then(|metadata| metadata.modified());
+    let (Ok(put), 1..) = (put, report.lease) else {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        return report.until >= now.as_secs();
+    };
+    // One of the future was put a moment ago by another clock.
+    put.elapsed().map_or(true, |age| age.as_secs() <= report.lease)
 }
