@@ -26,6 +26,7 @@
 # make soak           run the dataplane under all kinds of load and faults for HOURS (1) with SEED (1)
 # make fuzz           all fuzz targets for SECONDS (600) together, or TARGET alone (docs/testing.md)
 # make inject         make each system call of the dataplane fail once (20 minutes; strace)
+# make fleet          faults of stores of a fleet, PUBLICATIONS (1000) in a row, and NODES (200) on one store (root; etcd)
 # make record         record the example captures again (root; see examples/record.sh)
 # make clean          remove build output
 
@@ -33,7 +34,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 EXAMPLE = examples/router
 
-.PHONY: run test lint api api-update deny header header-check libnftables python release release-check install install-dev library static deb package-check dist sbom bench soak inject fuzz oracle record clean loom miri sanitize
+.PHONY: run test lint api api-update deny header header-check libnftables python release release-check install install-dev library static deb package-check dist sbom bench soak inject fuzz oracle fleet record clean loom miri sanitize
 
 run:
 	@scripts/setup run
@@ -151,6 +152,14 @@ soak:
 inject:
 	@scripts/setup test
 	PENSTOCK_INJECT=all PENSTOCK_INJECT_JOBS=4 cargo test -p penstock-cli --test live inject -- --nocapture
+
+PUBLICATIONS ?= 1000
+NODES ?= 200
+
+fleet:
+	@scripts/setup test
+	PENSTOCK_PUBLICATIONS=$(PUBLICATIONS) PENSTOCK_NODES=$(NODES) \
+	    cargo test --locked --quiet -p penstock-cli --test live fleet:: -- --ignored --nocapture
 
 fuzz:
 	@scripts/setup run

@@ -18,7 +18,7 @@ fn publications_in_a_row_are_followed_all_along() {
     let marked = Marked::default();
     let last = setting("PENSTOCK_PUBLICATIONS", 1000);
     marked.publish(&net, &fleet, 1, "");
-    marked.until(&net, 1);
+    fleet.until_generation(&net, 1);
     marked.all_along(&net, || {
         let mut before = 1;
         for number in 2..=last {

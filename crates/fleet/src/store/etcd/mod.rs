@@ -8,15 +8,17 @@
 //! one transaction, and waiting is a watch from the revision after. Reads are linearizable: a member
 //! without a leader does not answer, and the next one is asked.
 
+mod members;
+
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use penstock_fetch::{Client, Options};
 use serde_json::{Value, json};
+
+use members::{Members, bytes, number, told};
 
 use super::{Access, Error, Store, Version, failed};
 use crate::report::is_node_name;
@@ -32,34 +34,32 @@ const ASKED_AT_ONCE: usize = 100;
 const REPORTS: usize = 500;
 /// Names of blobs of one answer.
 const NAMES: usize = 10_000;
-/// A member that does not answer in that time is not waited for: the next one is asked.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// After that time without a change the head is read again, maybe from another member: a watch on a
 /// member that is cut off says nothing.
 const WATCH: Duration = Duration::from_secs(5);
-/// Bytes of a line of a watch.
-const LINE: u64 = 4 << 20;
 
 /// A cluster of etcd.
 pub struct Etcd {
-    /// Addresses of members, with scheme and port.
-    members: Vec<String>,
-    /// The member that answered last.
-    member: AtomicUsize,
+    members: Members,
     prefix: String,
-    client: Client,
-    /// User and password.
-    login: Option<(String, String)>,
-    token: Mutex<Option<String>>,
     leases: Mutex<HashMap<String, Lease>>,
+}
+
+/// What a watch has seen in its time.
+enum Seen {
+    Nothing,
+    /// The head has to be read again.
+    Something,
+    /// A later head.
+    Head(Version),
 }
 
 /// A report under a lease.
 #[derive(Clone)]
 struct Lease {
     id: String,
-    report: Vec<u8>,
     time: Duration,
+    renewed: Instant,
 }
 
 impl Etcd {
@@ -77,105 +77,12 @@ impl Etcd {
             return Err(wrong());
         }
         let members = hosts.split(',').map(|host| format!("{scheme}://{host}")).collect();
-        let time = access.http.time.min(PATIENCE);
-        let http = Options { quiet: WATCH, time, ..access.http.clone() };
-        let client = Client::new(&http).map_err(|e| Error::Refused(e.to_string()))?;
-        let login = access.password.as_deref().map(|file| {
-            let text = std::fs::read_to_string(file).map_err(|e| e.to_string());
-            let pair = text.and_then(|text| {
-                let pair = text.trim().split_once(':');
-                let pair = pair.map(|(user, password)| (user.to_owned(), password.to_owned()));
-                pair.ok_or_else(|| "it is not USER:PASSWORD".to_owned())
-            });
-            pair.map_err(|e| Error::Refused(format!("{}: {e}", file.display())))
-        });
-        Ok(Etcd {
-            members,
-            member: AtomicUsize::new(0),
-            prefix,
-            client,
-            login: login.transpose()?,
-            token: Mutex::new(None),
-            leases: Mutex::new(HashMap::new()),
-        })
+        let members = Members::new(members, access)?;
+        Ok(Etcd { members, prefix, leases: Mutex::new(HashMap::new()) })
     }
 
     fn key(&self, name: &str) -> String {
         BASE64.encode(format!("{}/{name}", self.prefix))
-    }
-
-    /// Asks the members in turn, beginning with the one that answered last.
-    fn any<T>(&self, ask: impl Fn(&str) -> Result<T, Error>) -> Result<T, Error> {
-        let first = self.member.load(Ordering::Relaxed);
-        let mut why = Error::Away(String::new());
-        for turn in 0..self.members.len() {
-            let number = (first + turn) % self.members.len();
-            match ask(&self.members[number]) {
-                Err(Error::Away(reason)) => {
-                    why = Error::Away(format!("{}: {reason}", self.members[number]));
-                }
-                other => {
-                    self.member.store(number, Ordering::Relaxed);
-                    return other;
-                }
-            }
-        }
-        Err(why)
-    }
-
-    fn ask(&self, path: &str, message: &Value, limit: u64) -> Result<Value, Error> {
-        self.any(|member| {
-            let answer = self.ask_member(member, path, message, limit, false)?;
-            match answer {
-                Some(answer) => Ok(answer),
-                None => self
-                    .ask_member(member, path, message, limit, true)?
-                    .ok_or_else(|| Error::Refused("etcd does not know the user".into())),
-            }
-        })
-    }
-
-    /// `None` if the token is not valid any more.
-    fn ask_member(
-        &self,
-        member: &str,
-        path: &str,
-        message: &Value,
-        limit: u64,
-        anew: bool,
-    ) -> Result<Option<Value>, Error> {
-        let url = format!("{member}{path}");
-        let mut request = self.client.post(&url).limit(limit).body(message.to_string());
-        if let Some(token) = self.token(member, anew)? {
-            request = request.header("authorization", token);
-        }
-        let answer = request.send().map_err(failed)?;
-        if answer.status == 401 && self.login.is_some() && !anew {
-            return Ok(None);
-        }
-        let body = answer.ok().map_err(told)?;
-        // Answers that come as a stream have a line for each message.
-        let first = body.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        serde_json::from_slice(first).map(Some).map_err(|e| Error::Wrong(format!("etcd: {e}")))
-    }
-
-    /// What stands for the user, if there is one.
-    fn token(&self, member: &str, anew: bool) -> Result<Option<String>, Error> {
-        let Some((user, password)) = &self.login else { return Ok(None) };
-        let mut token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
-        if anew {
-            *token = None;
-        }
-        if token.is_none() {
-            let message = json!({ "name": user, "password": password }).to_string();
-            let url = format!("{member}/v3/auth/authenticate");
-            let answer = self.client.post(&url).body(message).send().map_err(failed)?;
-            let body = answer.ok().map_err(told)?;
-            let answer: Value =
-                serde_json::from_slice(&body).map_err(|e| Error::Wrong(format!("etcd: {e}")))?;
-            *token = answer["token"].as_str().map(str::to_owned);
-        }
-        Ok(token.clone())
     }
 
     /// Values of keys, in order.
@@ -185,7 +92,7 @@ impl Etcd {
             .map(|name| json!({ "request_range": { "key": self.key(name) } }))
             .collect();
         let limit = (limits::BLOB * 4 / 3 + 4096) * names.len() as u64;
-        let answer = self.ask("/v3/kv/txn", &json!({ "success": ranges }), limit)?;
+        let answer = self.members.ask("/v3/kv/txn", &json!({ "success": ranges }), limit)?;
         let responses = answer["responses"].as_array().map(Vec::as_slice).unwrap_or_default();
         if responses.len() != names.len() {
             return Err(Error::Wrong("etcd answers with another number of keys".into()));
@@ -202,7 +109,8 @@ impl Etcd {
     /// The head, and the revision of the whole store at which it was that.
     fn head_at(&self) -> Result<(Option<Version>, u64), Error> {
         let limit = limits::HEAD * 4 / 3 + 4096;
-        let answer = self.ask("/v3/kv/range", &json!({ "key": self.key("head") }), limit)?;
+        let answer =
+            self.members.ask("/v3/kv/range", &json!({ "key": self.key("head") }), limit)?;
         let revision = number(&answer["header"]["revision"])?;
         let kv = &answer["kvs"][0];
         if kv.is_null() {
@@ -212,20 +120,15 @@ impl Etcd {
         Ok((Some(Version { bytes: bytes(&kv["value"])?, tag }), revision))
     }
 
-    /// Waits for a change of the head after a revision: `false` if there is none for a time.
-    fn watch(&self, revision: u64, end: Instant) -> Result<bool, Error> {
+    /// Waits for a change of the head after a revision.
+    fn watch(&self, revision: u64, end: Instant) -> Result<Seen, Error> {
         let message = json!({ "create_request": {
             "key": self.key("head"), "start_revision": (revision + 1).to_string(),
         } });
-        self.any(|member| {
-            let url = format!("{member}/v3/watch");
-            let mut request = self.client.post(&url).limit(LINE).body(message.to_string());
-            if let Some(token) = self.token(member, false)? {
-                request = request.header("authorization", token);
-            }
-            let mut lines = match request.lines() {
+        self.members.any(|member| {
+            let mut lines = match self.members.lines(member, "/v3/watch", &message)? {
                 Ok(lines) => lines,
-                Err(penstock_fetch::Error::Late) => return Ok(false),
+                Err(penstock_fetch::Error::Late) => return Ok(Seen::Nothing),
                 Err(e) => return Err(told(e)),
             };
             while Instant::now() < end {
@@ -236,15 +139,18 @@ impl Etcd {
                         let result = &line["result"];
                         // A watch that etcd ends, as when the revision is compacted, is a reason to
                         // read the head again.
-                        if result["events"].is_array() || result["canceled"] == true {
-                            return Ok(true);
+                        if result["canceled"] == true {
+                            return Ok(Seen::Something);
+                        }
+                        if let Some(last) = result["events"].as_array().and_then(|all| all.last()) {
+                            return Ok(put_of(last).map_or(Seen::Something, Seen::Head));
                         }
                     }
-                    Ok(None) | Err(penstock_fetch::Error::Late) => return Ok(false),
+                    Ok(None) | Err(penstock_fetch::Error::Late) => return Ok(Seen::Nothing),
                     Err(e) => return Err(failed(e)),
                 }
             }
-            Ok(false)
+            Ok(Seen::Nothing)
         })
     }
 
@@ -267,7 +173,7 @@ impl Etcd {
                 "limit": page.to_string(), "keys_only": keys_only,
             });
             let limit = limits::REPORT * 2 * REPORTS as u64;
-            let answer = self.ask("/v3/kv/range", &message, limit)?;
+            let answer = self.members.ask("/v3/kv/range", &message, limit)?;
             let found = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or_default();
             for kv in found {
                 let key = bytes(&kv["key"])?;
@@ -286,19 +192,26 @@ impl Etcd {
         }
     }
 
+    /// Puts a report under a lease; `false` if that has ended.
+    fn put_report(&self, node: &str, report: &[u8], lease: &str) -> Result<bool, Error> {
+        let key = self.key(&format!("reports/{node}"));
+        let message = json!({ "key": key, "value": BASE64.encode(report), "lease": lease });
+        match self.members.ask("/v3/kv/put", &message, 4096) {
+            Err(Error::Refused(why)) if why.contains("requested lease not found") => Ok(false),
+            other => other.map(|_| true),
+        }
+    }
+
     /// Renews the lease of a report; `false` if it has ended.
-    fn renew(&self, lease: &Lease) -> Result<bool, Error> {
-        let answer = self.ask("/v3/lease/keepalive", &json!({ "ID": lease.id }), 4096)?;
+    fn renew(&self, lease: &str) -> Result<bool, Error> {
+        let answer = self.members.ask("/v3/lease/keepalive", &json!({ "ID": lease }), 4096)?;
         Ok(number(&answer["result"]["TTL"]).is_ok_and(|time| time > 0))
     }
 }
 
 impl Store for Etcd {
     fn address(&self) -> String {
-        let tls = self.members.iter().any(|member| member.starts_with("https"));
-        let hosts = self.members.iter().filter_map(|m| m.split_once("://").map(|(_, host)| host));
-        let hosts = hosts.collect::<Vec<_>>().join(",");
-        format!("{}://{hosts}/{}", if tls { "etcds" } else { "etcd" }, self.prefix)
+        format!("{}/{}", self.members.address(), self.prefix)
     }
 
     fn blobs(&self, digests: &[Digest]) -> Result<Vec<Vec<u8>>, Error> {
@@ -328,7 +241,7 @@ impl Store for Etcd {
                     json!({ "request_put": { "key": key, "value": BASE64.encode(blob) } })
                 })
                 .collect();
-            self.ask("/v3/kv/txn", &json!({ "success": puts }), 1 << 20)?;
+            self.members.ask("/v3/kv/txn", &json!({ "success": puts }), 1 << 20)?;
             rest = later;
         }
         Ok(())
@@ -344,7 +257,7 @@ impl Store for Etcd {
                     json!({ "request_range": { "key": key, "count_only": true } })
                 })
                 .collect();
-            let answer = self.ask("/v3/kv/txn", &json!({ "success": ranges }), 1 << 20)?;
+            let answer = self.members.ask("/v3/kv/txn", &json!({ "success": ranges }), 1 << 20)?;
             for (number_of, digest) in digests.iter().enumerate() {
                 let count = &answer["responses"][number_of]["response_range"]["count"];
                 if !number(count).is_ok_and(|count| count > 0) {
@@ -379,7 +292,7 @@ impl Store for Etcd {
             });
             let all: Vec<Value> = removed.chain([put]).collect();
             let message = json!({ "compare": [compare], "success": all });
-            let answer = self.ask("/v3/kv/txn", &message, 1 << 20)?;
+            let answer = self.members.ask("/v3/kv/txn", &message, 1 << 20)?;
             if answer["succeeded"] != true {
                 return Ok(false);
             }
@@ -404,7 +317,7 @@ impl Store for Etcd {
         };
         let put = json!({ "request_put": { "key": key, "value": BASE64.encode(bytes) } });
         let message = json!({ "compare": [compare], "success": [put] });
-        Ok(self.ask("/v3/kv/txn", &message, 4096)?["succeeded"] == true)
+        Ok(self.members.ask("/v3/kv/txn", &message, 4096)?["succeeded"] == true)
     }
 
     fn wait(&self, tag: Option<&str>, time: Duration) -> Result<Option<Version>, Error> {
@@ -414,8 +327,13 @@ impl Store for Etcd {
             if head.as_ref().map(|head| head.tag.as_str()) != tag {
                 return Ok(head);
             }
-            if Instant::now() >= end || !self.watch(revision, end)? {
+            if Instant::now() >= end {
                 return Ok(None);
+            }
+            match self.watch(revision, end)? {
+                Seen::Nothing => return Ok(None),
+                Seen::Something => {}
+                Seen::Head(head) => return Ok(Some(head)),
             }
         }
     }
@@ -426,23 +344,25 @@ impl Store for Etcd {
         }
         let leases = || self.leases.lock().unwrap_or_else(PoisonError::into_inner);
         let known = leases().get(node).cloned().filter(|lease| lease.time == time);
-        let alive = match &known {
-            Some(lease) => self.renew(lease)?,
-            None => false,
-        };
-        let id = match known {
-            Some(lease) if alive && lease.report == report => return Ok(()),
-            Some(lease) if alive => lease.id,
-            _ => {
-                let message = json!({ "TTL": time.as_secs().max(1).to_string() });
-                let answer = self.ask("/v3/lease/grant", &message, 4096)?;
-                number(&answer["ID"])?.to_string()
+        if let Some(lease) = known {
+            // The time of a lease does not begin again with what is put under it.
+            let is_due = lease.renewed.elapsed() >= time / 4;
+            let is_there = !is_due || self.renew(&lease.id)?;
+            if is_there && self.put_report(node, report, &lease.id)? {
+                if is_due {
+                    let lease = Lease { renewed: Instant::now(), ..lease };
+                    leases().insert(node.to_owned(), lease);
+                }
+                return Ok(());
             }
-        };
-        let key = self.key(&format!("reports/{node}"));
-        let message = json!({ "key": key, "value": BASE64.encode(report), "lease": id });
-        self.ask("/v3/kv/put", &message, 4096)?;
-        leases().insert(node.to_owned(), Lease { id, report: report.to_vec(), time });
+        }
+        let message = json!({ "TTL": time.as_secs().max(1).to_string() });
+        let answer = self.members.ask("/v3/lease/grant", &message, 4096)?;
+        let id = number(&answer["ID"])?.to_string();
+        if !self.put_report(node, report, &id)? {
+            return Err(Error::Away("the lease of the report has ended at once".into()));
+        }
+        leases().insert(node.to_owned(), Lease { id, time, renewed: Instant::now() });
         Ok(())
     }
 
@@ -458,25 +378,10 @@ impl Store for Etcd {
     }
 }
 
-/// What etcd says is wrong.
-fn told(error: penstock_fetch::Error) -> Error {
-    if let penstock_fetch::Error::Status { status, body } = &error
-        && let Ok(Value::Object(message)) = serde_json::from_str::<Value>(body)
-        && let Some(text) = message.get("error").and_then(Value::as_str)
-    {
-        let text = format!("etcd: {}", text.trim_start_matches("etcdserver: "));
-        return if *status >= 500 { Error::Away(text) } else { Error::Refused(text) };
-    }
-    failed(error)
-}
-
-fn bytes(value: &Value) -> Result<Vec<u8>, Error> {
-    let text = value.as_str().unwrap_or_default();
-    BASE64.decode(text).map_err(|_| Error::Wrong("etcd: a value is not in base64".into()))
-}
-
-/// A number of 64 bits, which is a text.
-fn number(value: &Value) -> Result<u64, Error> {
-    let number = value.as_str().and_then(|text| text.parse().ok()).or_else(|| value.as_u64());
-    number.ok_or_else(|| Error::Wrong("etcd: a number is missing".into()))
+/// The head that an event of a watch has put.
+fn put_of(event: &Value) -> Option<Version> {
+    let kv = &event["kv"];
+    // Of one that deletes the head, there is no value.
+    let bytes = bytes(&kv["value"]).ok().filter(|bytes| !bytes.is_empty())?;
+    Some(Version { bytes, tag: number(&kv["mod_revision"]).ok()?.to_string() })
 }
