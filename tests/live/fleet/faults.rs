@@ -129,7 +129,7 @@ fn disk_of_the_agent_is_full() {
     marked.publish(&net, &fleet, 1, "");
     fleet.until_generation(&net, 1);
     assert!(!fleet.status(&net).contains("cannot be written"), "{}", fleet.status(&net));
-    let large = "tcp dport 1 counter\n".repeat(20_000);
+    let large = "# this takes place\n".repeat(20_000);
     for number in [2, 3] {
         let more = format!("{large}# {number}\n");
         marked.all_along(&net, || {

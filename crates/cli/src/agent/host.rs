@@ -25,12 +25,21 @@ use crate::fleet::evaluate::{TreeFiles, WHOLE, one_line, run};
 use crate::symbolic::gate;
 
 /// The dataplane of the network namespace.
-pub struct Dataplane;
+#[derive(Default)]
+pub struct Dataplane {
+    /// The process that was there last.
+    last: Option<u64>,
+}
 
 impl Host for Dataplane {
     fn dataplane(&mut self) -> Option<u64> {
-        let client = Client::connect().ok().flatten()?;
-        client.process().ok().map(u64::from)
+        let there = Client::connect()
+            .and_then(|client| client.map(|client| client.process().map(u64::from)).transpose());
+        // One that takes no connection now is still the one that was there.
+        if let Ok(there) = there {
+            self.last = there;
+        }
+        self.last
     }
 
     fn test(&mut self, tree: &Tree, node: &Node, elements: &str) -> Result<(), String> {

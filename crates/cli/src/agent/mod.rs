@@ -186,7 +186,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let ran = match simulate {
         Some(nodes) => run_many(&source, &settings, nodes),
         None if dry_run => run(&source, settings, &mut DryRun::default()),
-        None => run(&source, settings, &mut Dataplane),
+        None => run(&source, settings, &mut Dataplane::default()),
     };
     match ran {
         Ok(()) => ExitCode::SUCCESS,
