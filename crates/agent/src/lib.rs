@@ -92,11 +92,12 @@ pub trait Host {
         None
     }
 
-    /// A set in force, as `nft list set` prints it, with its elements or without.
+    /// A set in force, as `nft list set` prints it, with its elements or without; `None` if there is
+    /// no such set.
     ///
     /// # Errors
-    /// There is no such set, or nothing that could have one.
-    fn list(&mut self, set: &SetData, elements: bool) -> Result<String, String> {
+    /// It cannot be asked for now.
+    fn list(&mut self, set: &SetData, elements: bool) -> Result<Option<String>, String> {
         let _ = elements;
         Err(format!("set {} is in force nowhere", set.title()))
     }

@@ -154,7 +154,7 @@ impl Sets {
         let mut timeouts = HashMap::new();
         for set in &now.manifest.sets {
             // One that is gone is found out when it is compared.
-            let Ok(text) = host.list(set, false) else { continue };
+            let Some(text) = host.list(set, false)? else { continue };
             let listing = Listing::of(&text)?;
             if let Some(timeout) = listing.timeout() {
                 timeouts.insert(set.title(), timeout);
@@ -163,9 +163,10 @@ impl Sets {
                 with_timeouts.push(set);
             }
         }
+        let read = |set: &SetData| tree::elements(set, now.blobs).map_err(|e| e.to_string());
+        let all = with_timeouts.iter().map(|set| read(set)).collect::<Result<Vec<_>, _>>()?;
         self.timeouts = Some(timeouts);
-        for set in with_timeouts {
-            let elements = tree::elements(set, now.blobs).map_err(|e| e.to_string())?;
+        for (set, elements) in with_timeouts.into_iter().zip(all) {
             self.put_elements(&set.title(), elements.values().map(String::as_str));
         }
         Ok(())
@@ -241,8 +242,8 @@ impl Sets {
     ) -> Result<Option<String>, String> {
         let title = set.title();
         // Without a listing, the set itself is gone.
-        let text = host.list(set, true);
-        let listing = text.as_deref().map(Listing::of).ok().transpose()?;
+        let text = host.list(set, true)?;
+        let listing = text.as_deref().map(Listing::of).transpose()?;
         let there = listing.as_ref().map(Listing::sum);
         let known = self.listed.get(&title).filter(|(sum, _)| *sum == set.sum);
         let known = known.map(|(_, listed)| *listed);
@@ -261,29 +262,20 @@ impl Sets {
                 return Ok(None);
             }
             let repaired = commit(now, &tree, false, &text::changed(set, &delta), host);
-            if repaired.is_ok() && self.state(set, &wanted, host) == State::Wanted {
+            if repaired.is_ok() && state(set, &wanted, host)? == State::Wanted {
                 self.put_elements(&title, delta.add.iter().map(String::as_str));
                 let (come, gone) = (delta.add.len(), delta.remove.len());
                 return Ok(Some(format!("elements added: {come}, deleted: {gone}")));
             }
         }
         self.put_all(now, host)?;
-        match self.state(set, &wanted, host) {
+        match state(set, &wanted, host)? {
             State::Wanted => Ok(Some("the whole ruleset was put in force again".into())),
             State::Other(there) => {
                 // It is not tried again before somebody changes it once more.
                 self.different.insert(title, there);
                 Err("a repair did not change that".into())
             }
-        }
-    }
-
-    /// Whether a set in force has the elements that are wanted.
-    fn state(&self, set: &SetData, wanted: &Elements, host: &mut dyn Host) -> State {
-        let text = host.list(set, true).unwrap_or_default();
-        match Listing::of(&text) {
-            Ok(listing) if difference(&listing, wanted).is_empty() => State::Wanted,
-            listing => State::Other(listing.ok().map(|listing| listing.sum())),
         }
     }
 
@@ -314,6 +306,16 @@ impl Sets {
         self.begin_anew();
         Ok(())
     }
+}
+
+/// Whether a set in force has the elements that are wanted.
+fn state(set: &SetData, wanted: &Elements, host: &mut dyn Host) -> Result<State, String> {
+    let Some(text) = host.list(set, true)? else { return Ok(State::Other(None)) };
+    let listing = Listing::of(&text)?;
+    Ok(match difference(&listing, wanted).is_empty() {
+        true => State::Wanted,
+        false => State::Other(Some(listing.sum())),
+    })
 }
 
 /// What makes a set the wanted one. Elements that packets have added stay.

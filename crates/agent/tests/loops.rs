@@ -75,11 +75,12 @@ impl Host for Dataplane {
         self.generation
     }
 
-    fn list(&mut self, _set: &SetData, elements: bool) -> Result<String, String> {
+    fn list(&mut self, _set: &SetData, elements: bool) -> Result<Option<String>, String> {
         let elements = if elements { self.there.as_str() } else { "" };
         match self.there.as_str() {
-            "gone" => Err("no such set".into()),
-            _ => Ok(listing(elements)),
+            "gone" => Ok(None),
+            "busy" => Err("it cannot be asked now".into()),
+            _ => Ok(Some(listing(elements))),
         }
     }
 
@@ -388,6 +389,8 @@ fn sets_are_repaired_by_as_little_as_it_takes() {
             "elements added: 0, deleted: 1",
         ),
         ("gone", vec![whole], all),
+        // What is not known is not repaired.
+        ("busy", vec![], ""),
     ] {
         let fleet = Fleet::new("compare");
         let open = || -> Result<Box<dyn Store>, Error> { Ok(Box::new(fleet.store.clone())) };

@@ -75,8 +75,8 @@ impl Host for Dataplane {
         Connection::open(None).ok().flatten()?.generation().ok().map(u64::from)
     }
 
-    fn list(&mut self, set: &SetData, elements: bool) -> Result<String, String> {
-        list_of(|word| {
+    fn list(&mut self, set: &SetData, elements: bool) -> Result<Option<String>, String> {
+        let listed = list_of(|word| {
             let mut client = Client::connect().map_err(|e| words(&e))?.ok_or(dataplane::NONE)?;
             let mut args = vec!["list", word, &set.family, &set.table, &set.name];
             if !elements {
@@ -84,7 +84,11 @@ impl Host for Dataplane {
             }
             let message = Message::Nft(args.into_iter().map(str::to_owned).collect());
             client.text(&message).map_err(|e| one_line(&words(&e)))
-        })
+        });
+        match listed {
+            Err(why) if why.starts_with(NO_SET) => Ok(None),
+            listed => listed.map(Some),
+        }
     }
 
     fn listed(
@@ -108,6 +112,9 @@ impl Host for Dataplane {
         errln!("penstock agent: {line}");
     }
 }
+
+/// What nft says of a set that is not there, or whose table is not.
+const NO_SET: &str = "No such file or directory";
 
 /// A listing of what is a set or a map: elements are published in the same way for both.
 fn list_of(mut list: impl FnMut(&str) -> Result<String, String>) -> Result<String, String> {
