@@ -81,6 +81,11 @@ fn agent_is_killed_at_any_time_of_a_change() {
 fn dataplane_is_killed_and_begins_with_its_rules() {
     let Some((mut net, fleet, marked, running)) = begun("") else { return };
     let state = net.directory.join("state").display().to_string();
+    // The state file is written now and then.
+    net.until_within(90, "the state file has rules", |_| {
+        let bytes = std::fs::read(&state).unwrap_or_default();
+        bytes.windows(8).any(|some| some == b"begins 1")
+    });
     for number in [2, 3] {
         marked.publish(&net, &fleet, number, "");
         fleet.until_generation(&net, number);
