@@ -6,8 +6,8 @@
 //!
 //! With a shared key, records are encrypted, and authenticated together with what is before them
 //! (AES-256-GCM). The key of an epoch is derived from the shared one, the names of cluster and
-//! sender, and the epoch (HKDF with SHA-256, RFC 5869); the nonce is the sequence number, which an
-//! epoch has once.
+//! sender, epoch and generation (HKDF with SHA-256, RFC 5869); the nonce is the sequence number, which
+//! an epoch of a process has once.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
@@ -101,10 +101,12 @@ impl Sealing {
     }
 
     /// The key of an epoch; `None` without a shared key.
-    fn key(&self, sender: &str, epoch: u64) -> Option<LessSafeKey> {
+    fn key(&self, head: &Head<'_>) -> Option<LessSafeKey> {
         let shared = self.shared.as_ref()?.bytes();
+        let (epoch, generation) = (head.epoch.to_be_bytes(), head.generation.to_be_bytes());
         // Names have no zero byte.
-        let info = [self.cluster.as_bytes(), &[0], sender.as_bytes(), &[0], &epoch.to_be_bytes()];
+        let info =
+            [self.cluster.as_bytes(), &[0], head.sender.as_bytes(), &[0], &epoch, &generation];
         let secret = Salt::new(HKDF_SHA256, PURPOSE).extract(shared);
         let derived = secret.expand(&info, &AES_256_GCM).ok()?;
         Some(LessSafeKey::new(UnboundKey::from(derived)))
@@ -118,7 +120,7 @@ impl Sealing {
         if !is_node_name(head.sender) || records.len() > LONGEST_PLAIN {
             return Err(Refused::Malformed);
         }
-        let key = self.key(head.sender, head.epoch);
+        let key = self.key(head);
         let mut out = Vec::with_capacity(3 + head.sender.len() + 24 + records.len() + TAG);
         out.extend([VERSION, u8::from(key.is_some()), head.sender.len() as u8]);
         out.extend(head.sender.as_bytes());
@@ -148,7 +150,7 @@ impl Sealing {
         let (before, records) = message.split_at_mut(begin);
         let before = &*before;
         let (_, head, _) = read_head(before).ok_or(Refused::Malformed)?;
-        match (self.key(head.sender, head.epoch), sealed) {
+        match (self.key(&head), sealed) {
             (None, false) => Ok((head, records)),
             (Some(key), true) => {
                 let opened = key.open_in_place(nonce(head.sequence), Aad::from(before), records);

@@ -64,8 +64,9 @@ pub(super) struct Outgoing {
 
 /// What the client tells.
 pub(super) enum Incoming {
-    /// The stream is there, from that server. Messages up to a place in it come first.
-    Up { server: String, until: u64 },
+    /// The stream is there, from that server. Messages after a place in it, up to another one, come
+    /// first.
+    Up { server: String, after: u64, until: u64 },
     /// A message: its place in the stream, and how many nanoseconds ago it was stored.
     Message { payload: Vec<u8>, place: u64, age: u64 },
     /// A message that was published is stored, at a place in the stream.
@@ -246,7 +247,7 @@ impl Session<'_> {
         self.say(&format!("connected to {server}"));
         // Those of the connection before have another place in the order by now.
         while self.out.try_recv().is_ok() {}
-        self.tell(Incoming::Up { server, until: state.last_sequence }).await;
+        self.tell(Incoming::Up { server, after: begin - 1, until: state.last_sequence }).await;
         let mut waiting = VecDeque::new();
         let mut looks = tokio::time::interval(LOOK);
         loop {
