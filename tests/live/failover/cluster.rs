@@ -246,6 +246,9 @@ fn a_translated_stream_survives_the_death_of_its_node() {
     goes_on(&cluster, "the stream begins");
     let p = cluster.pair.p.clone();
     cluster.until_known(&p, "fw1", || cluster.pair.connections(true).len());
+    // No word of the host's kernel reaches A and B after the end of the dataplane.
+    cluster.pair.net.ok(&cluster.pair.net.a, "ip link set a0 down");
+    cluster.pair.net.ok(&cluster.pair.net.b, "ip link set b0 down");
     cluster.pair.net.kill();
     cluster.pair.net.until("the kernel has the devices again", |net| {
         let has = |(n, device)| {
