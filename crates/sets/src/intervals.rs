@@ -123,7 +123,14 @@ pub(crate) struct Ranked<'a, K> {
 impl<K: Word> Sorted<K> {
     fn new() -> Self {
         let first = First::Plain(Vec::new());
-        Sorted::Sealed { first, last: Vec::new(), slots: Vec::new(), members: None, raw: false, changes: 0 }
+        Sorted::Sealed {
+            first,
+            last: Vec::new(),
+            slots: Vec::new(),
+            members: None,
+            raw: false,
+            changes: 0,
+        }
     }
 
     #[inline]
@@ -194,7 +201,9 @@ impl<K: Word> Sorted<K> {
 
     /// First keys, last keys and slots to be changed once in place; `None` if a tree is better.
     fn arrays(&mut self) -> Option<(&mut Vec<K>, &mut Vec<K>, &mut Vec<u32>)> {
-        let Sorted::Sealed { first, last, slots, members, raw, changes } = self else { return None };
+        let Sorted::Sealed { first, last, slots, members, raw, changes } = self else {
+            return None;
+        };
         if *changes >= FEW_CHANGES {
             return None;
         }

@@ -122,9 +122,12 @@ pub(super) fn plan(job: &Job<'_>, op: &Op, slots: &mut Slots) -> Result<bool, St
     }
     for layout in layouts(job.place) {
         slots.add(fib.asked(*layout))?;
+        // What ends the header: packets with less of one break the rule.
+        if !fib.is_kind() || job.place.device().is_some() {
+            slots.add(layout.field(layout.destination))?;
+        }
         if !fib.is_kind() {
             slots.add(layout.field(layout.source))?;
-            slots.add(layout.field(layout.destination))?;
         }
         if layout.v6 && !fib.is_kind() {
             slots.add(Field::L4Proto)?;
@@ -174,7 +177,9 @@ impl Compiler<'_> {
         rule: &mut Rule,
     ) -> Result<(), String> {
         let routes = self.job.routes.ok_or_else(refused)?;
-        for field in [fib.asked(layout), layout.field(layout.source)] {
+        let needed =
+            [fib.asked(layout), layout.field(layout.source), layout.field(layout.destination)];
+        for field in needed {
             if let Some(slot) = self.plan.slots.find(field) {
                 self.require(slot, rule.next);
             }

@@ -133,9 +133,10 @@ mod tests {
         for (first, last) in
             [(0_u16, 0_u16), (0, 65535), (1, 65534), (80, 83), (1024, 65535), (7, 300), (9, 9)]
         {
-            let ends = [first, last].map(|n| [7, 0, 0, 0].into_iter().chain(n.to_be_bytes()));
-            let [from, mut to] = ends.map(|end| end.chain([0, 0]).collect::<Vec<u8>>());
-            to[0] = 9;
+            let [from, to] = [(7, first), (9, last)].map(|(byte, n)| {
+                let [high, low] = n.to_be_bytes();
+                [byte, 0, 0, 0, high, low, 0, 0]
+            });
             let all = pieces(&[1, 2], &from, &to).unwrap();
             for (a, b) in [(6, 0), (7, 1), (8, 0), (9, 3), (10, 0)] {
                 for n in [0, 1, 7, 9, 79, 80, 83, 84, 299, 300, 301, 1023, 1024, 65534, 65535_u16] {

@@ -143,6 +143,7 @@ impl Pair {
 
     /// Gives both a command; what the kernel's prints. The next generation takes the place of the
     /// present one.
+    #[allow(dead_code)]
     pub fn command(&mut self, text: &str) -> String {
         self.collect();
         let ours = nft(&mut self.kernel, text, self.now);

@@ -12,7 +12,7 @@ use penstock_program::image::LinkedValue;
 use penstock_sets::{ElementRef, Set};
 
 use super::super::clocks::Clocks;
-use super::super::pieces::{MOST_MASKS, Masks, pieces};
+use super::super::pieces::{MOST_MASKS, Masks, Piece, pieces};
 use super::Elements;
 use super::layout::Memory;
 
@@ -23,6 +23,9 @@ pub(in super::super) const VALUE: u32 = 8;
 pub(in super::super) fn first_mask(parity: usize) -> u32 {
     (parity * MOST_MASKS) as u32
 }
+
+/// An element that is not in the map yet, with its place.
+type New<'s> = (u32, ElementRef<'s, LinkedValue>);
 
 /// An element in the map.
 #[derive(Debug)]
@@ -53,10 +56,7 @@ fn joined(element: &ElementRef<'_, LinkedValue>) -> Box<[u8]> {
 }
 
 /// The mask and the bytes under it, of all keys of an element.
-fn pieces_of(
-    set: &Set<LinkedValue>,
-    element: &ElementRef<'_, LinkedValue>,
-) -> Option<Vec<(Box<[u8]>, Box<[u8]>)>> {
+fn pieces_of(set: &Set<LinkedValue>, element: &ElementRef<'_, LinkedValue>) -> Option<Vec<Piece>> {
     let last = element.key_end.unwrap_or(element.key);
     pieces(&set.description().fields, element.key, last)
 }
@@ -146,7 +146,7 @@ impl Masked {
         &self,
         set: &'s Set<LinkedValue>,
         before: &'s Elements,
-    ) -> (Vec<Box<[u8]>>, Vec<(u32, ElementRef<'s, LinkedValue>)>) {
+    ) -> (Vec<Box<[u8]>>, Vec<New<'s>>) {
         let mut gone: Vec<Box<[u8]>> = before
             .differing(set)
             .filter(|(_, e)| !e.key.is_empty() && set.find(e.key, e.key_end, 0).is_none())
