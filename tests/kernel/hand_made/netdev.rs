@@ -13,8 +13,35 @@ fn few() -> Vec<Frame> {
         .collect()
 }
 
+/// Frames that end in their IP header.
+fn fib_of_cut_headers() -> Scenario {
+    let mut scenario = on(
+        "fib_takes_whole_headers",
+        "
+table netdev n {
+	chain i {
+		type filter hook ingress device lan priority 0
+		fib saddr type unicast counter
+		fib daddr type { local, unicast } counter
+		fib saddr oif lan counter
+		counter
+	}
+}
+",
+    );
+    let v4 = lan().ip4("198.18.0.10", "198.19.0.2").udp(1, 2).bytes();
+    let v6 = lan().ip6("2001:db8:1::10", "2001:db8:2::2").udp(1, 2).bytes();
+    for (frame, header) in [(v4, 20), (v6, 40)] {
+        let cut =
+            (header - 8..header + 2).map(|len| ("lan".to_owned(), frame[..14 + len].to_vec()));
+        scenario.frames.extend(cut);
+    }
+    scenario
+}
+
 pub fn all() -> Vec<Scenario> {
     vec![
+        fib_of_cut_headers(),
         from(
             on(
                 "ingress_drops_before_anything_else",
