@@ -9,7 +9,7 @@ use penstock_program::expr::PayloadBase;
 
 use super::ct_field::CtField;
 use super::exthdr_field::{Extension, TcpOption};
-use super::rt::RtField;
+use super::rt_field::RtField;
 use penstock_bpf::asm::Reg;
 
 pub(super) const CONTEXT: Reg = Reg::R6;

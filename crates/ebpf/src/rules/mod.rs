@@ -44,6 +44,7 @@ mod records;
 mod reject;
 mod routes;
 mod rt;
+mod rt_field;
 mod search;
 mod set;
 mod shared;
