@@ -244,7 +244,7 @@ impl<'a> Split<'a> {
     pub(super) fn reasons(&self) -> Vec<LeftOut> {
         let of = |base: &Base<'_>| {
             let mut why = self.moved.get(&base.key)?.clone();
-            why.what += &self.from_handle(base.key);
+            why.what += &self.since_handle(base.key);
             Some(why)
         };
         self.bases.iter().filter_map(of).collect()

@@ -149,7 +149,7 @@ impl Split<'_> {
     }
 
     /// Where the rules begin that nf_tables has of a chain, for listings.
-    pub(super) fn from_handle(&self, key: ChainKey) -> String {
+    pub(super) fn since_handle(&self, key: ChainKey) -> String {
         let next = self.leading.now.get(&key).map(|leads| leads.next);
         match next {
             Some(Some(handle)) => format!(" from handle {handle} on"),
