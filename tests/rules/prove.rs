@@ -33,7 +33,7 @@ fn commands_of_the_page_print_what_stands_there() {
         assert_eq!(printed.trim_end(), expected.trim_end(), "{command}");
         commands += 1;
     }
-    assert_eq!(commands, 11, "commands on the page");
+    assert_eq!(commands, 12, "commands on the page");
 }
 
 #[test]
@@ -67,6 +67,12 @@ fn exit_statuses_say_what_was_found() {
         ),
         ("penstock ask --net net.ip --matrix --json --rules router.nft", 0),
         ("penstock cover --net net.ip --rules router.nft", 2),
+        ("penstock prove --rules bridge.nft bridge.claims", 0),
+        ("penstock diff --net bridge.ip bridge.nft bridge.nft", 0),
+        ("penstock ask --net bridge.ip --rules bridge.nft iifname staff", 0),
+        ("penstock ask --net bridge.ip --rules bridge.nft iifname guests tcp dport 22", 1),
+        ("penstock ask --net bridge.ip --matrix --json --rules bridge.nft", 0),
+        ("penstock cover --rules bridge.nft", 0),
         ("penstock diff --memory 0 old.nft new.nft", 2),
         ("penstock prove --rules refactored.nft claims", 0),
         ("penstock prove --rules new.nft claims", 1),
@@ -106,6 +112,72 @@ fn exit_statuses_say_what_was_found() {
         let (printed, found) = run(line);
         assert_eq!(found, status, "{line}\n{printed}");
     }
+}
+
+#[test]
+fn changes_of_bridges_are_told_with_the_ports() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/prove");
+    let rules = std::fs::read_to_string(dir.join("bridge.nft")).unwrap();
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for (name, from, to, told) in [
+        (
+            "printer",
+            "tcp dport 631",
+            "tcp dport { 80, 631 }",
+            &["tcp dport 80", "out of staff"][..],
+        ),
+        (
+            "management",
+            "oifname \"guests\" vlan id 10 drop",
+            "oifname \"guests\" vlan id 11 drop",
+            &["out of mgmt", "(if frames leave by guests with a tag)"],
+        ),
+        ("same", "vlan id 10 drop\n", "vlan id { 10 } drop\n", &["Nothing changes."]),
+    ] {
+        let file = tmp.join(format!("bridge-{name}.nft"));
+        std::fs::write(&file, rules.replace(from, to)).unwrap();
+        let (printed, status) =
+            run(&format!("penstock diff --net bridge.ip bridge.nft {}", file.display()));
+        assert_eq!(status, i32::from(name != "same"), "{name}\n{printed}");
+        for words in told {
+            assert!(printed.contains(words), "{name}: {words}\n{printed}");
+        }
+    }
+}
+
+#[test]
+fn bridges_that_are_not_evaluated_are_refused() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/prove");
+    let net = std::fs::read_to_string(dir.join("bridge.ip")).unwrap();
+    let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    for (name, more, told) in [
+        (
+            "ip",
+            "link set br0 type bridge nf_call_iptables 1\n",
+            "br0 passes packets to chains of IP",
+        ),
+        ("all", "link set br0 promisc on\n", "br0 is a bridge that takes frames for others"),
+        (
+            "on",
+            "link add name br1 type bridge\nlink set mgmt master br1\n",
+            "mgmt is a port of a bridge and stands on another one",
+        ),
+    ] {
+        let file = tmp.join(format!("bridge-{name}.ip"));
+        std::fs::write(&file, format!("{net}{more}")).unwrap();
+        let line = format!("penstock ask --net {} --rules bridge.nft", file.display());
+        let (printed, status) = run(&line);
+        assert_eq!(status, 2, "{name}\n{printed}");
+        assert!(printed.contains(told), "{name}\n{printed}");
+    }
+    let file = tmp.join("broute.nft");
+    let rules =
+        "table bridge b { chain c { type filter hook prerouting priority 0; meta broute set 1; } }";
+    std::fs::write(&file, rules).unwrap();
+    let (printed, status) =
+        run(&format!("penstock ask --net bridge.ip --rules {}", file.display()));
+    assert_eq!(status, 2, "{printed}");
+    assert!(printed.contains("meta broute"), "{printed}");
 }
 
 #[test]

@@ -24,7 +24,7 @@
 //! | `fate` | what becomes of packets, and what decides it |
 //! | `machine`, `question`, `lookup`, `meaning` | what each operation means: one match over all of them |
 //! | `base`, `way`, `routing` | base chains, and the way of packets through a network; routes for all packets at once |
-//! | `walk` | chains, calls and base chains of a hook; with `journey`, `routed` and `translation` from hook to hook |
+//! | `walk` | chains, calls and base chains of a hook; with `journey`, `routed` and `translation` from hook to hook, with `frames`, `link` and `stations` over devices and bridges |
 //! | `classes`, `diff` | packets by what becomes of them; those that two rulesets treat otherwise |
 //! | `matched`, `ask`, `prove` | what becomes of the packets that a match is about; claims |
 //! | `example` | a packet of a region, and what the interpreter does with it |

@@ -59,7 +59,8 @@ pub enum Claimed {
     AlwaysLeaves(u32),
     /// No packets that the match is about as they leave do so by this device.
     NeverLeaves(u32),
-    /// Of those that routing leads to the host, or to a device, none is lost; and there are some.
+    /// Of those that routing leads to the host, or to a device, and that a network would carry on,
+    /// none is lost; and there are some.
     Reaches(End),
 }
 
@@ -143,6 +144,11 @@ pub fn prove(
         }
         if let Claimed::Reaches(to) = claim.what {
             region = evaluated.way.led_to(d, &region, to).map_err(limit)?;
+            for decision in &evaluated.decisions {
+                if matches!(decision.end, End::Refused(why) if why.is_of_packet()) {
+                    region = d.minus(&region, &decision.region).map_err(limit)?;
+                }
+            }
             if region.is_none() {
                 proofs.push(Proof::NothingReaches);
                 continue;

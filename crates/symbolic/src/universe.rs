@@ -8,6 +8,8 @@ mod possible;
 
 use std::collections::{HashMap, HashSet};
 
+use penstock_program::expr::MetaKey;
+
 use crate::bits::{self, Bit, value_at};
 use crate::diagram::{Decided, Diagrams, Limits, Region};
 use crate::field::{Field, Input, What};
@@ -36,8 +38,9 @@ pub struct Universe {
     found: HashMap<(usize, Vec<Bit>), Region>,
     /// Inputs that are numbers, and what they can be: first and last.
     numbers: HashMap<Input, (u32, u32)>,
-    /// What the numbers of an input are called.
-    called: HashMap<Input, Vec<String>>,
+    /// What the numbers of an input are called, and on which device the packets arrive whose frames
+    /// it is about; `None` for packets that leave.
+    called: HashMap<Input, (Vec<String>, Option<[u8; 16]>)>,
     /// Devices on which packets arrive; without any it may be each.
     arrivals: Vec<Device>,
     /// Packets that are looked at, of those that can be.
@@ -232,14 +235,27 @@ impl Universe {
         self.numbers.insert(input, (first, last));
     }
 
-    /// Says what the numbers of an input are called, from 0 on.
-    pub(crate) fn call_choices(&mut self, input: Input, called: impl FnOnce() -> Vec<String>) {
-        self.called.entry(input).or_insert_with(called);
+    /// Says what the numbers of an input are called, from 0 on, and on which device the packets
+    /// arrive that it is about, if they arrive.
+    pub(crate) fn call_choices(
+        &mut self,
+        input: Input,
+        arrive: Option<[u8; 16]>,
+        called: impl FnOnce() -> Vec<String>,
+    ) {
+        self.called.entry(input).or_insert_with(|| (called(), arrive));
     }
 
     /// What a number of an input is called; `None` for inputs whose numbers have no names.
     pub fn choice_name(&self, input: Input, number: u32) -> Option<&str> {
-        self.called.get(&input)?.get(number as usize).map(|name| &**name)
+        self.called.get(&input)?.0.get(number as usize).map(|name| &**name)
+    }
+
+    /// Whether an input is about packets that arrive on another device than this one.
+    pub fn is_of_another(&self, input: Input, point: &[bool]) -> bool {
+        let arrival = self.called.get(&input).and_then(|(_, arrival)| *arrival);
+        let here = self.value(Field::Meta(MetaKey::IifName), point);
+        arrival.is_some_and(|arrival| here.is_some_and(|here| here != arrival))
     }
 
     /// The value of a field in a packet, as bytes of the number.

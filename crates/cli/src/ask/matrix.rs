@@ -300,7 +300,7 @@ impl Matrix {
         let stations = stations(&[rules], settings)?;
         let links = rules.network.iter().flat_map(|net| net.links());
         let names: Vec<String> = links
-            .filter(|link| link.up && !link.is_loopback() && link.port.is_none())
+            .filter(|link| link.up && !link.is_loopback())
             .map(|link| link.name.to_string())
             .collect();
         if names.len() > MOST {

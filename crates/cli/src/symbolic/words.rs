@@ -497,7 +497,10 @@ impl<'a> Words<'a> {
                     Field::Meta(MetaKey::Iif | MetaKey::IifName) => !zero,
                     Field::Meta(_) | Field::CtState => true,
                     Field::Ct(..) => !zero,
-                    Field::Input(_) => depends.contains(&part.fields[0]),
+                    Field::Input(input) => {
+                        depends.contains(&part.fields[0])
+                            && !self.universe.is_of_another(input, point)
+                    }
                     _ => false,
                 }
             })

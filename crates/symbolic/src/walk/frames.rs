@@ -68,7 +68,8 @@ impl Walk<'_, '_> {
         let name = frames_name(device, all, arrive);
         let input = self.universe.choice(What::Frames, &bits::constant(&name));
         self.universe.bound(input, 0, all.len() as u32 - 1);
-        self.universe.call_choices(input, || all.iter().map(Passing::words).collect());
+        let arrival = arrive.then_some(device.interface.name);
+        self.universe.call_choices(input, arrival, || all.iter().map(Passing::words).collect());
         input
     }
 
