@@ -130,7 +130,7 @@ fn changes_of_bridges_are_told_with_the_ports() {
             "management",
             "oifname \"guests\" vlan id 10 drop",
             "oifname \"guests\" vlan id 11 drop",
-            &["out of mgmt", "(if frames leave by guests with a tag)"],
+            &["out of mgmt", "(if frames leave by guests with tag 10)"],
         ),
         ("same", "vlan id 10 drop\n", "vlan id { 10 } drop\n", &["Nothing changes."]),
     ] {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use penstock_program::expr::{CmpOp, MetaKey};
 use penstock_program::image::{ChainIndex, Image, RuleIndex, Stateful};
 use penstock_program::op::{Effect, Load, Op};
-use penstock_program::{DynamicSet, Hook};
+use penstock_program::{DynamicSet, Family, Hook};
 
 use crate::base::Base;
 use crate::field::Field;
@@ -116,6 +116,20 @@ pub(crate) fn before_tracking(hook: Hook, priority: i32) -> bool {
         Hook::Ingress => true,
         Hook::Input | Hook::Forward | Hook::Postrouting | Hook::Egress => false,
     }
+}
+
+/// Whether rules of bridges ask for connections, so that bridges track them.
+pub(crate) fn bridges_track(program: &Program<'_>) -> bool {
+    let image = program.image;
+    (0..image.rules.len() as u32).map(RuleIndex).any(|rule| {
+        let table = image.rule_name(rule).and_then(|name| image.table_of(name.chain));
+        table.is_some_and(|table| table.family == Family::Bridge)
+            && image.ops_at(rule).iter().any(|op| match op {
+                Op::Ct { .. } | Op::CtState { .. } | Op::CtSet { .. } | Op::Notrack => true,
+                Op::Stateful(of) => matches!(**of, Stateful::Connlimit { .. } | Stateful::Ct(_)),
+                _ => false,
+            })
+    })
 }
 
 /// Whether an operation does nothing but to go on or to break.

@@ -44,7 +44,7 @@ use crate::program::{
 };
 use crate::progress::PROGRESS;
 use crate::universe::Universe;
-pub(crate) use frames::{bridges_track, frames_name};
+pub(crate) use frames::frames_name;
 pub(crate) use link::is_of_bridge;
 pub use looked::look_at;
 use routed::Out;
@@ -355,7 +355,7 @@ impl<'a, 'p> Walk<'a, 'p> {
             told: Vec::new(),
             ways: Vec::new(),
             asked_link: link::Asked::default(),
-            bridges_track: program.way.is_some() && bridges_track(program),
+            bridges_track: false,
             passed: Passed::default(),
         }
     }

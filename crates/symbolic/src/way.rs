@@ -4,6 +4,7 @@
 
 mod frames;
 mod ids;
+mod passing;
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use penstock_program::{ChainType, Family, Hook};
 
 use crate::base::Base;
 use crate::place::Place;
-pub(crate) use frames::{Code, Crossing, Id, Passing, Stage, Step, Tag};
+pub(crate) use passing::{Code, Crossing, Id, Passing, Stage, Step, Tag};
 
 /// Where packets come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -10,7 +10,8 @@ use penstock_wire::ethernet;
 use super::run::Run;
 use crate::fate::{Decider, End, Refusal};
 use crate::field::{Base, Field, What, state};
-use crate::walk::{bridges_track, frames_name};
+use crate::program::bridges_track;
+use crate::walk::frames_name;
 use crate::way::{Code, Device, Id, Passing, Stage, Step, Tag, Way};
 
 /// Bytes of the link addresses.

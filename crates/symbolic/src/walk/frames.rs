@@ -419,20 +419,3 @@ pub(crate) fn frames_name(device: &Device, all: &[Passing<'_>], arrive: bool) ->
     name.extend(all.iter().flat_map(Passing::name));
     name
 }
-
-/// Whether rules of bridges ask for connections, so that bridges track.
-pub(crate) fn bridges_track(program: &crate::program::Program<'_>) -> bool {
-    use penstock_program::Family;
-    use penstock_program::image::{RuleIndex, Stateful};
-    use penstock_program::op::Op;
-    let image = program.image;
-    (0..image.rules.len() as u32).map(RuleIndex).any(|rule| {
-        let table = image.rule_name(rule).and_then(|name| image.table_of(name.chain));
-        table.is_some_and(|table| table.family == Family::Bridge)
-            && image.ops_at(rule).iter().any(|op| match op {
-                Op::Ct { .. } | Op::CtState { .. } | Op::CtSet { .. } | Op::Notrack => true,
-                Op::Stateful(of) => matches!(**of, Stateful::Connlimit { .. } | Stateful::Ct(_)),
-                _ => false,
-            })
-    })
-}

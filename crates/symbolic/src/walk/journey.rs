@@ -23,7 +23,7 @@ use crate::diagram::{Decided, Region};
 use crate::fate::{End, Refusal};
 use crate::field::{Base, Done, Field};
 use crate::machine::Machine;
-use crate::program::{Program, reachable, written_fields};
+use crate::program::{Program, bridges_track, reachable, written_fields};
 use crate::way::{Start, Way};
 
 /// That packets were followed, or why they could not be.
@@ -55,6 +55,7 @@ impl Walk<'_, '_> {
         }
         self.no_way_out();
         self.asked_link = Asked::by(self.program);
+        self.bridges_track = bridges_track(self.program);
         if way.start == Start::Arrival {
             let known = self.universe.by_arrival();
             let known = self.limit(known)?;
@@ -238,6 +239,8 @@ impl Walk<'_, '_> {
                 | Done::NatBasePort,
             ) => false,
             Field::Done(_) => true,
+            // It is about the hooks before tracking.
+            Field::CtBefore => false,
             field => written.contains(field),
         };
         let mut all = Machine::new();

@@ -75,8 +75,8 @@ impl Walk<'_, '_> {
         bits::equal(&self.universe.diagrams, &first, &[1], &[1])
     }
 
-    /// Packets that a bridge takes for others than groups, and for those, by the address from a byte
-    /// on and the VLAN: those of entries of its forwarding table.
+    /// Packets that have the address of an entry of a bridge's forwarding table in the link header,
+    /// from a byte on, and are in its VLAN; `is_meant` says of which entries.
     fn at_entries(
         &mut self,
         way: &Way<'_>,
@@ -229,7 +229,7 @@ impl Walk<'_, '_> {
     }
 }
 
-/// A VLAN ID in the first of 16 bits.
+/// A VLAN ID in the first 12 of 16 bits.
 fn short(id: u16) -> [u8; 2] {
     (id << 4).to_be_bytes()
 }
