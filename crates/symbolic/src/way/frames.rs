@@ -14,6 +14,9 @@ use super::ids::Ids;
 use super::passing::{Code, Crossing, Id, Passing, Stage, Step, Tag};
 use super::{Device, Way};
 
+/// A tag that frames are to have: protocol and ID.
+type Wanted = (u16, Id);
+
 /// VLAN devices above each other.
 struct Stack<'w> {
     /// The lowest first.
@@ -23,7 +26,7 @@ struct Stack<'w> {
 }
 
 /// Tags of arrival by protocol and ID, from a number on.
-fn arrived(from: usize, tags: &[(u16, Id)]) -> impl Iterator<Item = Tag> {
+fn arrived(from: usize, tags: &[Wanted]) -> impl Iterator<Item = Tag> {
     let numbered = (from..).zip(tags);
     numbered.map(|(number, (protocol, id))| {
         let id = match id {
@@ -67,9 +70,9 @@ impl<'w> Way<'_> {
     }
 
     /// Ingress of the devices of a stack, for frames that have tags more than the stack takes.
-    fn up(&'w self, stack: &Stack<'w>, carried: &[(u16, Id)]) -> Vec<Step<'w>> {
+    fn up(&'w self, stack: &Stack<'w>, carried: &[Wanted]) -> Vec<Step<'w>> {
         let own = stack.tags.iter().map(|(protocol, id)| (*protocol, Id::Known(*id)));
-        let all: Vec<(u16, Id)> = own.chain(carried.iter().copied()).collect();
+        let all: Vec<Wanted> = own.chain(carried.iter().copied()).collect();
         let all: Vec<Tag> = arrived(0, &all).collect();
         let steps = stack.devices.iter().enumerate().map(|(taken, device)| Step {
             stage: Stage::Ingress,
@@ -142,10 +145,10 @@ impl<'w> Way<'_> {
         above: &Stack<'w>,
     ) {
         let Some((port, _)) = self.port(from.link) else { return };
-        let wanted: Vec<(u16, Id)> =
+        let wanted: Vec<Wanted> =
             above.tags.iter().map(|(protocol, id)| (*protocol, Id::Known(*id))).collect();
         // VLAN, what is behind its tag, and whether the bridge device gets it with the tag.
-        let mut vids: Vec<(u16, &[(u16, Id)], bool)> = Vec::new();
+        let mut vids: Vec<(u16, &[Wanted], bool)> = Vec::new();
         match (bridge.vlan_filtering, wanted.first()) {
             (false, _) => vids.push((0, &wanted, false)),
             (true, Some((protocol, Id::Known(id)))) if *protocol == bridge.vlan_protocol => {
@@ -160,7 +163,7 @@ impl<'w> Way<'_> {
             }
         }
         for (vid, behind, tagged) in vids {
-            let mut came: Vec<Vec<(u16, Id)>> = Vec::new();
+            let mut came: Vec<Vec<Wanted>> = Vec::new();
             if !bridge.vlan_filtering {
                 came.push(behind.to_vec());
             } else {
@@ -219,7 +222,7 @@ impl<'w> Way<'_> {
     }
 
     /// Whether frames with these tags are for no VLAN device on the port itself.
-    fn comes_to_bridge(&self, port: &Device, tags: &[(u16, Id)]) -> bool {
+    fn comes_to_bridge(&self, port: &Device, tags: &[Wanted]) -> bool {
         match tags.first() {
             Some((protocol, Id::Known(id))) => {
                 self.network.vlan(port.link, *protocol, *id).is_none()
@@ -285,7 +288,7 @@ impl<'w> Way<'_> {
         [from, to]: [&'w Device; 2],
         link: u32,
         vids: Ids,
-        (came, tagged): (&[(u16, Id)], bool),
+        (came, tagged): (&[Wanted], bool),
         open: Option<Ids>,
     ) {
         let is_none = vids.is_empty() || open.as_ref().is_some_and(Ids::is_empty);

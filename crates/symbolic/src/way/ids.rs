@@ -69,9 +69,12 @@ impl Ids {
 mod tests {
     use super::*;
 
+    /// IDs, and their ranges.
+    type Case = (&'static [u16], &'static [(u16, u16)]);
+
     #[test]
     fn ids_are_kept_as_ranges() {
-        let cases: [(&[u16], &[(u16, u16)]); 4] = [
+        let cases: [Case; 4] = [
             (&[], &[]),
             (&[7], &[(7, 7)]),
             (&[1, 2, 3], &[(1, 3)]),
