@@ -9,10 +9,9 @@ use penstock_program::Family;
 use penstock_program::expr::{CtKey, ExthdrOp, MetaKey};
 use penstock_program::op::Op;
 
-use crate::field::{Base, Field};
+use crate::field::{Base, Field, is_of_bridge};
 use crate::place::Place;
 use crate::program::{Program, reachable};
-use crate::walk::is_of_bridge;
 use crate::way::Start;
 
 /// Fields that rules ask, for [`Universe::new`](crate::Universe::new).

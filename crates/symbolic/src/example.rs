@@ -3,12 +3,13 @@
 //! A packet of a region, with all that rules can ask about it: its bytes (`frame`) and its metadata.
 //! `run` has the interpreter's word on what becomes of it.
 
+mod followed;
 mod frame;
 mod link;
 mod run;
 mod way;
 
-pub use link::Followed;
+pub use followed::Followed;
 pub use run::{Verified, check};
 
 use std::collections::HashMap;

@@ -344,6 +344,12 @@ impl Field {
     }
 }
 
+/// Whether a key of metadata is about the bridge of a port.
+pub(crate) fn is_of_bridge(key: MetaKey) -> bool {
+    use MetaKey::{BriIifHwAddr, BriIifName, BriIifPvid, BriIifVproto, BriOifName};
+    matches!(key, BriIifName | BriOifName | BriIifPvid | BriIifVproto | BriIifHwAddr)
+}
+
 /// States that `ct state` can tell (`NF_CT_STATE_*`).
 pub(crate) mod state {
     pub const INVALID: u8 = 1;

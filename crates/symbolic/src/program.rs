@@ -12,7 +12,7 @@ use penstock_program::op::{Effect, Load, Op};
 use penstock_program::{DynamicSet, Family, Hook};
 
 use crate::base::Base;
-use crate::field::Field;
+use crate::field::{Base as Header, Field};
 use crate::way::Way;
 
 /// A linked ruleset, and which of its chains are looked at.
@@ -116,6 +116,18 @@ pub(crate) fn before_tracking(hook: Hook, priority: i32) -> bool {
         Hook::Ingress => true,
         Hook::Input | Hook::Forward | Hook::Postrouting | Hook::Egress => false,
     }
+}
+
+/// Whether rules look at the hops that are left, or write them: at a byte of the network header.
+pub(crate) fn looks_at_hops(program: &Program<'_>, at: u16) -> bool {
+    let rules = reachable(program);
+    let mut ops = rules.iter().flat_map(|rule| program.image.ops_at(*rule));
+    ops.any(|op| {
+        let load = op.header_load();
+        load.is_some_and(|l| l.base == Header::Network && l.offset == at && l.len == 1)
+            || matches!(op, Op::PayloadSet { base: Header::Network, offset, len, .. }
+                if (*offset..offset.saturating_add((*len).into())).contains(&at))
+    })
 }
 
 /// Whether rules of bridges ask for connections, so that bridges track them.

@@ -45,7 +45,6 @@ use crate::program::{
 use crate::progress::PROGRESS;
 use crate::universe::Universe;
 pub(crate) use frames::frames_name;
-pub(crate) use link::is_of_bridge;
 pub use looked::look_at;
 use routed::Out;
 use translation::Moved;
@@ -304,6 +303,9 @@ pub(crate) fn matching_with(
     walk.machine.writes = values;
     walk.matching(rule).map(|(region, _)| region)
 }
+
+/// That packets were followed, or why they could not be.
+type Walked = Result<(), Failure>;
 
 struct Walk<'a, 'p> {
     universe: &'a mut Universe,

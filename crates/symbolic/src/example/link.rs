@@ -7,6 +7,7 @@ use penstock_program::Hook;
 use penstock_program::expr::MetaKey;
 use penstock_wire::ethernet;
 
+use super::followed::Followed;
 use super::run::Run;
 use crate::fate::{Decider, End, Refusal};
 use crate::field::{Base, Field, What, state};
@@ -18,25 +19,6 @@ use crate::way::{Code, Device, Id, Passing, Stage, Step, Tag, Way};
 const ADDRESSES: usize = 12;
 /// Bytes of a tag.
 const TAG: usize = 4;
-
-/// How a frame goes between the wire and a device of its way, as links of the network.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Followed {
-    /// The device by which the frame arrives, the lowest one.
-    pub arrival: Option<u32>,
-    /// Protocol and control information of the tags that it arrives with, the outermost first.
-    pub arrival_tags: Vec<(u16, u16)>,
-    /// The device by which the frame leaves, the lowest one.
-    pub leaving: Option<u32>,
-    /// Protocol and control information of the tags that it leaves with, the outermost first.
-    pub leaving_tags: Vec<(u16, u16)>,
-    /// The bridge that hands it up, or sends it on.
-    pub bridge: Option<u32>,
-    /// The port of that bridge by which it arrives.
-    pub from: Option<u32>,
-    /// The port of that bridge by which it leaves.
-    pub to: Option<u32>,
-}
 
 impl Run<'_, '_> {
     /// What the frame passes to a device or from it, as the example has it.

@@ -19,15 +19,15 @@ use penstock_program::{ChainType, Family, Hook};
 use penstock_wire::ethernet;
 
 use super::Example;
-use super::link::Followed;
+use super::followed::Followed;
 use crate::base::Base;
 use crate::bits::value_at;
 use crate::fate::{Decider, End, Fate, Written};
-use crate::field::{Base as Header, Field, Input, What};
+use crate::field::{Base as Header, Field, Input, What, is_of_bridge};
 use crate::program::{Program, asks_input, before_tracking};
 use crate::question::Question;
 use crate::routing::Hop;
-use crate::walk::{Side, is_of_bridge};
+use crate::walk::Side;
 
 /// What the interpreter says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use penstock_net::{Action, LOOPBACK};
+use penstock_net::{Action, LOOPBACK, Network};
 use penstock_program::expr::MetaKey;
 
 use super::Walk;
@@ -149,4 +149,9 @@ impl Walk<'_, '_> {
         let all: Vec<_> = all.iter().map(|a| (a.to_be_bytes(), a.to_be_bytes())).collect();
         within(&self.universe.diagrams, address, &all)
     }
+}
+
+/// IPv4 addresses of a host.
+pub(super) fn own4(net: &Network) -> Vec<u128> {
+    net.links().iter().flat_map(|link| &link.addresses4).map(|a| a.local.into()).collect()
 }

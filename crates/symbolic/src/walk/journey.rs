@@ -11,35 +11,19 @@ use std::collections::HashMap;
 use penstock_packet::PacketType;
 use penstock_program::Hook;
 use penstock_program::expr::MetaKey;
-use penstock_program::op::Op;
 
 use super::link::Asked;
 use super::live::Live;
 use super::routed::Out;
 use super::translation::Moved;
-use super::{Failure, Left, Walk};
+use super::{Failure, Left, Walk, Walked};
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
 use crate::fate::{End, Refusal};
 use crate::field::{Base, Done, Field};
 use crate::machine::Machine;
-use crate::program::{Program, bridges_track, reachable, written_fields};
+use crate::program::{bridges_track, looks_at_hops, written_fields};
 use crate::way::{Start, Way};
-
-/// That packets were followed, or why they could not be.
-pub(super) type Walked = Result<(), Failure>;
-
-/// Whether rules look at the hops that are left, or write them: at a byte of the network header.
-pub(super) fn looks_at_hops(program: &Program<'_>, at: u16) -> bool {
-    let rules = reachable(program);
-    let mut ops = rules.iter().flat_map(|rule| program.image.ops_at(*rule));
-    ops.any(|op| {
-        let load = op.header_load();
-        load.is_some_and(|l| l.base == Base::Network && l.offset == at && l.len == 1)
-            || matches!(op, Op::PayloadSet { base: Base::Network, offset, len, .. }
-                if (*offset..offset.saturating_add((*len).into())).contains(&at))
-    })
-}
 
 impl Walk<'_, '_> {
     /// The whole way of the packets of a region.

@@ -12,7 +12,7 @@ use penstock_wire::ethernet;
 use super::Walk;
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
-use crate::field::{Base, Field};
+use crate::field::{Base, Field, is_of_bridge};
 use crate::machine::{Hidden, Machine};
 use crate::program::{Program, reachable};
 use crate::universe::Universe;
@@ -243,12 +243,6 @@ fn link_byte(at: u16, of: &Tagged, ethertype: &[Bit]) -> Vec<Bit> {
         1 => ethertype[8..].to_vec(),
         _ => vec![Bit::ZERO; 8],
     }
-}
-
-/// Whether a key of metadata is about the bridge of a port.
-pub(crate) fn is_of_bridge(key: MetaKey) -> bool {
-    use MetaKey::{BriIifHwAddr, BriIifName, BriIifPvid, BriIifVproto, BriOifName};
-    matches!(key, BriIifName | BriOifName | BriIifPvid | BriIifVproto | BriIifHwAddr)
 }
 
 /// Whether rules look at the link addresses that packets arrive with.

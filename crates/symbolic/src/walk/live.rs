@@ -8,9 +8,8 @@ use penstock_program::Hook;
 use penstock_program::expr::{CtDir, CtKey};
 use penstock_program::image::{ChainIndex, RuleIndex};
 
-use super::journey::Walked;
 use super::translation::Side;
-use super::{Decision, Failure, Walk};
+use super::{Decision, Failure, Walk, Walked};
 use crate::diagram::Region;
 use crate::fate::End;
 use crate::field::{Base, Field};

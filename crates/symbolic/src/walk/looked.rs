@@ -6,11 +6,10 @@ use penstock_net::Network;
 use penstock_program::expr::CtKey;
 
 use super::Walk;
-use super::journey::looks_at_hops;
 use crate::bits;
 use crate::diagram::{Decided, Region};
 use crate::field::{Base, Field, state};
-use crate::program::Program;
+use crate::program::{Program, looks_at_hops};
 use crate::universe::Universe;
 use crate::way::{Start, Way};
 

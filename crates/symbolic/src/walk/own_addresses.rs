@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use penstock_net::Network;
 
 use super::Walk;
+use super::flows::own4;
 use super::routed::Out;
 use crate::diagram::{Decided, Region};
 use crate::routing::{KINDS6, ranges, within};
@@ -136,11 +137,6 @@ impl Walk<'_, '_> {
         }
         Ok(all)
     }
-}
-
-/// IPv4 addresses of a host.
-pub(super) fn own4(net: &Network) -> Vec<u128> {
-    net.links().iter().flat_map(|link| &link.addresses4).map(|a| a.local.into()).collect()
 }
 
 /// Prefixes at which the choice among the IPv6 addresses of a host may change: each address shares

@@ -6,7 +6,7 @@
 use penstock_net::{Devconf, LOOPBACK, RouteType};
 use penstock_program::expr::MetaKey;
 
-use super::own_addresses::own4;
+use super::flows::own4;
 use super::{Failure, Walk};
 use crate::bits::{self, Bit};
 use crate::diagram::{Decided, Region};
