@@ -253,8 +253,9 @@ impl Walk<'_, '_> {
                     // They are dropped, and no rule says so.
                     let to = self.universe.diagrams.and(&to, region)?;
                     possible = self.universe.diagrams.minus(&possible, &to)?;
-                    self.base = None;
+                    let base = self.base.take();
                     self.decide(to, End::Refused(Refusal::NoAddress), None);
+                    self.base = base;
                 }
             }
         }
