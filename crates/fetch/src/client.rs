@@ -1,45 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A client: certificates, times, and connections that are kept for the next request.
-
-use std::path::PathBuf;
-use std::time::Duration;
+//! A client: connections that are kept for the next request.
 
 use ureq::Agent;
 use ureq::tls::TlsConfig;
 
-use crate::request::{Method, Request};
-use crate::{Error, tls};
-
-/// How requests are made.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// A file with the authorities that are trusted, in PEM; without it, those of the system
-    /// (`SSL_CERT_FILE`, or where distributions keep them).
-    pub ca: Option<PathBuf>,
-    /// Files with the certificate that the client shows and its key, in PEM.
-    pub client: Option<(PathBuf, PathBuf)>,
-    /// Time to connect.
-    pub connect: Duration,
-    /// Time for a request and its whole answer. Of an answer that comes line by line, it is the
-    /// time until the first line may begin.
-    pub time: Duration,
-    /// Of an answer that comes line by line: the longest time without a byte.
-    pub quiet: Duration,
-}
-
-impl Default for Options {
-    /// Five seconds to connect, thirty for an answer, a minute between lines.
-    fn default() -> Options {
-        Options {
-            ca: None,
-            client: None,
-            connect: Duration::from_secs(5),
-            time: Duration::from_secs(30),
-            quiet: Duration::from_secs(60),
-        }
-    }
-}
+use crate::request::{Agents, Method, Request};
+use crate::{Error, Options, tls};
 
 /// Makes requests, and keeps their connections. Clones share them. Proxies are those of the
 /// environment (`HTTPS_PROXY`, `HTTP_PROXY`, `NO_PROXY`).
@@ -66,23 +33,24 @@ impl Client {
 
     /// Asks for what is at an address.
     pub fn get<'a>(&'a self, url: &'a str) -> Request<'a> {
-        Request::new(self, Method::Get, url)
+        self.request(Method::Get, url)
     }
 
     /// Sends something to an address.
     pub fn post<'a>(&'a self, url: &'a str) -> Request<'a> {
-        Request::new(self, Method::Post, url)
+        self.request(Method::Post, url)
     }
 
     /// Puts something at an address.
     pub fn put<'a>(&'a self, url: &'a str) -> Request<'a> {
-        Request::new(self, Method::Put, url)
+        self.request(Method::Put, url)
     }
 
-    /// The connections for an address.
-    pub(crate) fn agent(&self, url: &str, stream: bool) -> &Agent {
+    /// A request, over the connections for its address.
+    fn request<'a>(&'a self, method: Method, url: &'a str) -> Request<'a> {
         let plain = usize::from(url.get(..7).is_some_and(|s| s.eq_ignore_ascii_case("http://")));
-        if stream { &self.lines[plain] } else { &self.whole[plain] }
+        let agents = Agents { whole: &self.whole[plain], lines: &self.lines[plain] };
+        Request::new(agents, method, url)
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! | file | is |
 //! | --- | --- |
-//! | [`client`] | a client: certificates, times, connections that are kept |
+//! | [`options`] | certificates and times |
+//! | [`client`] | a client: connections that are kept |
 //! | [`request`] | one request and its answer |
 //! | [`lines`] | an answer that comes line by line |
 //! | [`tls`] | certificates and keys from files |
@@ -26,10 +27,12 @@
 pub mod client;
 pub mod error;
 pub mod lines;
+pub mod options;
 pub mod request;
 pub mod tls;
 
-pub use client::{Client, Options};
+pub use client::Client;
 pub use error::Error;
 pub use lines::Lines;
+pub use options::Options;
 pub use request::{Answer, Request};

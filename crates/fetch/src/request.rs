@@ -4,10 +4,11 @@
 
 use std::io::Read;
 
+use ureq::Agent;
 use ureq::Body;
 use ureq::http::{self, Response, StatusCode, header};
 
-use crate::{Client, Error, Lines};
+use crate::{Error, Lines};
 
 /// Answers are at most this long unless a request says otherwise, in bytes.
 const USUAL: u64 = 16 << 20;
@@ -22,9 +23,18 @@ pub(crate) enum Method {
     Put,
 }
 
+/// Connections that are kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Agents<'a> {
+    /// For answers that are read whole.
+    pub(crate) whole: &'a Agent,
+    /// For answers that are read line by line.
+    pub(crate) lines: &'a Agent,
+}
+
 /// A request that is not sent yet.
 pub struct Request<'a> {
-    client: &'a Client,
+    agents: Agents<'a>,
     method: Method,
     url: &'a str,
     headers: Vec<(&'a str, String)>,
@@ -69,9 +79,9 @@ fn beginning(body: &[u8]) -> String {
 }
 
 impl<'a> Request<'a> {
-    pub(crate) fn new(client: &'a Client, method: Method, url: &'a str) -> Request<'a> {
+    pub(crate) fn new(agents: Agents<'a>, method: Method, url: &'a str) -> Request<'a> {
         let (headers, body) = (Vec::new(), Vec::new());
-        Request { client, method, url, headers, body, limit: USUAL }
+        Request { agents, method, url, headers, body, limit: USUAL }
     }
 
     /// Adds a header.
@@ -140,7 +150,7 @@ impl<'a> Request<'a> {
 
     fn response(self, stream: bool) -> Result<Response<Body>, Error> {
         let limit = self.limit;
-        let agent = self.client.agent(self.url, stream);
+        let agent = if stream { self.agents.lines } else { self.agents.whole };
         let method = match self.method {
             Method::Get => http::Method::GET,
             Method::Post => http::Method::POST,
