@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use penstock_agent::{Agent, Commit, Host, NotCommitted, Settings};
 use penstock_fleet::canary::Node;
+use penstock_fleet::draft::Draft;
 use penstock_fleet::elements::{self, Delta};
 use penstock_fleet::key::SecretKey;
 use penstock_fleet::manifest::{FORM, SetData};
-use penstock_fleet::publish::{Draft, Present, Wanted, publish};
+use penstock_fleet::publish::{Present, Wanted, publish};
 use penstock_fleet::report::State;
 use penstock_fleet::store::{Directory, Error};
 use penstock_fleet::tree::Tree;

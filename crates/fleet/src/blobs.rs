@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use penstock_files::Access;
 
-use crate::publish::Draft;
+use crate::draft::Draft;
 use crate::store::{Error, blob_name};
 use crate::{Digest, Store, limits};
 

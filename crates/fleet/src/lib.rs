@@ -22,7 +22,8 @@
 //! | [`change`] | what leads from one manifest to the next |
 //! | [`blobs`] | blobs of a store, kept on disk, each checked against its name |
 //! | [`tree`] | the files of a manifest, read within limits |
-//! | [`publish`] | putting a tree and its head into a store |
+//! | [`draft`] | what a publication is made of, before it is in a store |
+//! | [`publish`] | putting a head into a store |
 //! | [`prune`] | removing what no head names any more |
 //! | [`report`] | what a node says of itself |
 //! | [`store`] | where all this is kept: a directory, a web server, etcd |
@@ -34,6 +35,7 @@ pub mod blobs;
 pub mod canary;
 pub mod change;
 pub mod digest;
+pub mod draft;
 pub mod element;
 pub mod elements;
 pub mod head;

@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use penstock_fleet::blobs::Blobs;
 use penstock_fleet::change::{Change, change};
+use penstock_fleet::draft::Draft;
 use penstock_fleet::elements::{self, Delta, Elements};
 use penstock_fleet::key::SecretKey;
 use penstock_fleet::manifest::FORM;
 use penstock_fleet::prune::{Pruned, prune};
-use penstock_fleet::publish::{Draft, Present, Wanted, publish};
+use penstock_fleet::publish::{Present, Wanted, publish};
 use penstock_fleet::store::{Access, Directory, Error};
 use penstock_fleet::tree::{self, Tree};
 use penstock_fleet::{Canary, Digest, Manifest, Store, open};

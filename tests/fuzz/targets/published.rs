@@ -5,7 +5,7 @@
 use penstock_fleet::digest::Digest;
 use penstock_fleet::elements::{self, Delta, Elements};
 use penstock_fleet::manifest::{FORM, File, Selected, SetData};
-use penstock_fleet::publish::Draft;
+use penstock_fleet::draft::Draft;
 use penstock_fleet::{Manifest, Report, SignedHead, limits, path, pieces};
 
 use super::Target;
