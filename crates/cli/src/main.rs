@@ -35,6 +35,7 @@ mod nft;
 mod options;
 mod port;
 mod prove;
+mod published;
 mod recognise;
 mod rules;
 mod run;

@@ -10,19 +10,17 @@ use penstock_agent::{Commit, Host, NotCommitted};
 use penstock_daemon::control::client::{Caller, Client};
 use penstock_daemon::control::exec::Connection;
 use penstock_daemon::control::protocol::Message;
-use penstock_daemon::proofs::{Becoming, ClaimsText};
-use penstock_daemon::{BatchLimits, errln, now};
+use penstock_daemon::errln;
 use penstock_fleet::canary::Node;
 use penstock_fleet::manifest::SetData;
 use penstock_fleet::tree::Tree;
-use penstock_lang::source::Files;
 use penstock_ruleset::Ruleset;
-use penstock_system::{SystemNames, words};
+use penstock_system::words;
 
-use super::attached::run_tests;
 use crate::dataplane;
-use crate::fleet::evaluate::{TreeFiles, WHOLE, one_line, run};
-use crate::symbolic::gate;
+use crate::published::claims::claims_hold;
+use crate::published::evaluate::{TreeFiles, WHOLE, one_line, run};
+use crate::published::tests::run_tests;
 
 /// The dataplane of the network namespace.
 #[derive(Default)]
@@ -230,20 +228,4 @@ impl Host for Simulated {
     }
 
     fn say(&mut self, _line: &str) {}
-}
-
-/// Whether what is claimed of a tree holds of its ruleset.
-///
-/// # Errors
-/// It does not.
-pub fn claims_hold(files: &TreeFiles<'_>, ruleset: &Ruleset) -> Result<(), String> {
-    let manifest = &files.tree.manifest;
-    let Some(name) = &manifest.claims else { return Ok(()) };
-    let name = format!("{}/{name}", manifest.root);
-    let claims = ClaimsText::read(name, &gate::PROVER, |file| files.read(file))?;
-    let names = SystemNames::default();
-    let BatchLimits { time, memory } = BatchLimits::default();
-    let after = ruleset.generation();
-    let becoming = Becoming { after: &after, names: &names, now: now(), memory, time };
-    (gate::PROVER.keeps)(&claims, &becoming)
 }

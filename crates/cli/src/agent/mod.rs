@@ -5,10 +5,8 @@
 //! | file | is |
 //! | --- | --- |
 //! | [`host`] | where rulesets are put in force |
-//! | [`attached`] | tests that are published with a ruleset |
 //! | [`beside`] | an agent that `penstock up` starts |
 
-pub mod attached;
 pub mod beside;
 pub mod host;
 

@@ -9,15 +9,16 @@ use penstock_daemon::{now, out};
 use penstock_fleet::Store;
 use penstock_fleet::blobs::Blobs;
 use penstock_fleet::canary::Node;
+use penstock_fleet::draft::Draft;
 use penstock_fleet::key::PublicKey;
-use penstock_fleet::publish::{Draft, Present};
+use penstock_fleet::publish::Present;
 use penstock_fleet::tree::Tree;
 use penstock_ruleset::Ruleset;
 use penstock_system::SystemNames;
 
-use super::evaluate::{self, TreeFiles};
 use super::options::Published;
 use super::publication::{all_elements, kinds, manifest};
+use crate::published::evaluate::{self, TreeFiles};
 use crate::symbolic::Settings;
 use crate::symbolic::change::Change;
 use crate::symbolic::load::{Devices, Loaded};

@@ -7,14 +7,12 @@
 //! | [`options`] | the command line |
 //! | [`source`] | which store is asked, and how |
 //! | [`publication`] | a ruleset with its files: read, evaluated, tested |
-//! | [`evaluate`] | what it comes to on a node |
 //! | [`heads`] | publish, canary, promote, roll back, prune |
 //! | [`sets`] | elements of sets |
 //! | [`compare`] | the head and a file |
 //! | [`status`] | who runs what |
 
 mod compare;
-pub mod evaluate;
 mod heads;
 pub mod options;
 mod publication;

@@ -11,8 +11,8 @@ use penstock_daemon::now;
 use penstock_daemon::proofs::ClaimsText;
 use penstock_fleet::blobs::Blobs;
 use penstock_fleet::canary::Node;
+use penstock_fleet::draft::Draft;
 use penstock_fleet::manifest::{FORM, Selected, SetData};
-use penstock_fleet::publish::Draft;
 use penstock_fleet::store::Error;
 use penstock_fleet::tree::{self, Tree};
 use penstock_fleet::{Digest, Manifest, Store, elements, path};
@@ -21,10 +21,10 @@ use penstock_lang::source::Files;
 use penstock_ruleset::Ruleset;
 use penstock_system::{SystemFiles, SystemNames};
 
-use super::evaluate::{self, TreeFiles};
 use super::options::Published;
-use crate::agent::attached::run_tests;
-use crate::agent::host::claims_hold;
+use crate::published::claims::claims_hold;
+use crate::published::evaluate::{self, TreeFiles};
+use crate::published::tests::run_tests;
 use crate::symbolic::gate;
 
 /// Reads a ruleset and what belongs to it, puts its blobs into the store, and gives the name of the

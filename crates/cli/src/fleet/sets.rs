@@ -6,16 +6,16 @@ use std::path::Path;
 
 use penstock_daemon::errln;
 use penstock_fleet::blobs::Blobs;
+use penstock_fleet::draft::Draft;
 use penstock_fleet::elements::{self, Delta, Elements};
-use penstock_fleet::publish::Draft;
 use penstock_fleet::tree::{self, Tree};
 use penstock_fleet::{Canary, Digest, Manifest};
 use penstock_ruleset::Ruleset;
 
-use super::evaluate::{self, TreeFiles};
 use super::heads::Publisher;
 use super::options::Verb;
 use super::publication::kinds;
+use crate::published::evaluate::{self, TreeFiles};
 
 /// Changes a set in the head, and in that of a canary.
 ///

@@ -15,7 +15,7 @@ use penstock_lang::datatype::Format;
 use penstock_ruleset::Ruleset;
 use penstock_system::SystemNames;
 
-use crate::fleet::evaluate::{TreeFiles, one_line, run};
+use super::evaluate::{TreeFiles, one_line, run};
 
 /// All tests of a file have this time.
 const TIME: Duration = Duration::from_secs(60);
