@@ -3,7 +3,7 @@
 //! What is in force: the digest of a manifest, with a number that only grows.
 //!
 //! A store keeps a head as one JSON object: `head`, the text of the head as it was signed, and
-//! `signature`, 128 hexadecimal digits. The signature is over [`DOMAIN`] and that text, so nothing
+//! `signature`, 128 hexadecimal digits. The signature is over `DOMAIN` and that text, so nothing
 //! has to be written in one form only. What is asked of the signature comes before anything in the
 //! text is looked at.
 
