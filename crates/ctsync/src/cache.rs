@@ -75,6 +75,12 @@ impl<T: State> Cached<T> {
         let timeout = self.state.timeout().map_or(0, u64::from);
         timeout.checked_sub(age).filter(|left| *left > 0).unwrap_or(PASSED)
     }
+
+    /// What the peer has told, and how many seconds it has left: `lives`, if that is given.
+    pub fn with_left(self, lives: Option<u64>, now: u64) -> (T, u64) {
+        let left = lives.unwrap_or_else(|| self.left(now));
+        (self.state, left)
+    }
 }
 
 /// What the peer has told of, by tuples.

@@ -413,12 +413,10 @@ impl Exchange {
             Transition::Primary => {
                 self.purge.cancel();
                 let lives = self.config.commit_timeout.map(u64::from);
-                let left = |cached: &Cached<_>| lives.unwrap_or_else(|| cached.left(now));
-                let all = self.cache.drain().map(|cached| (left(&cached), cached.state));
-                let all: Vec<_> = all.map(|(seconds, state)| (state, seconds)).collect();
+                let all = self.cache.drain().map(|cached| cached.with_left(lives, now));
+                let all: Vec<_> = all.collect();
                 let mut done = take_over(&self.tables, all, self.config.window_tracking);
-                let expected = self.expected.drain().map(|e| (e.left(now), e.state));
-                let expected = expected.map(|(seconds, state)| (state, seconds));
+                let expected = self.expected.drain().map(|cached| cached.with_left(None, now));
                 let expected = expect_all(&self.tables, expected);
                 done.failed += expected.failed;
                 self.taken_over.add(done);

@@ -169,13 +169,12 @@ impl OwnSide {
     /// What was told last of each connection, with how many seconds it has left.
     fn drain(&self, all: &mut [&mut External], now: u64) -> Vec<(ConnectionState, u64)> {
         let lives = self.config.commit_timeout.map(u64::from);
-        let left = |cached: &Cached<_>| lives.unwrap_or_else(|| cached.left(now));
+        let with_left = |cached: Cached<ConnectionState>| cached.with_left(lives, now);
         let mut all = all.iter_mut().filter(|one| !one.connections.is_empty());
         let Some(first) = all.next() else { return Vec::new() };
         let mut rest = all.flat_map(|one| one.connections.drain()).peekable();
         if rest.peek().is_none() {
-            let first = first.connections.drain();
-            return first.map(|c| (left(&c), c.state)).map(|(l, s)| (s, l)).collect();
+            return first.connections.drain().map(with_left).collect();
         }
         let mut newest: HashMap<Tuple, Cached<ConnectionState>> = HashMap::new();
         for cached in first.connections.drain().chain(rest) {
@@ -184,7 +183,7 @@ impl OwnSide {
                 newest.insert(key, cached);
             }
         }
-        newest.into_values().map(|c| (left(&c), c.state)).map(|(l, s)| (s, l)).collect()
+        newest.into_values().map(with_left).collect()
     }
 
     /// Adds elements of others to the sets.
@@ -217,8 +216,7 @@ impl OwnSide {
                 let wanted = self.drain(&mut all, now);
                 let mut done = take_over(&self.tables, wanted, self.config.window_tracking);
                 let expected = all.iter_mut().flat_map(|one| one.expected.drain());
-                let expected = expected.map(|e| (e.left(now), e.state));
-                let expected: Vec<_> = expected.map(|(seconds, state)| (state, seconds)).collect();
+                let expected: Vec<_> = expected.map(|cached| cached.with_left(None, now)).collect();
                 done.failed += expect_all(&self.tables, expected).failed;
                 self.taken_over.add(done);
                 self.announcer.begin(crate::now());
