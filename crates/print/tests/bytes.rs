@@ -20,6 +20,7 @@ use penstock_print::show::flows::{
     self, By, Ends, Flow, Hop, Leaves, Stack, State as FlowState, Totals, Way,
 };
 use penstock_print::show::nats::{NatsNodeStatus, NatsStatus};
+use penstock_print::show::own_side::OwnSideStatus;
 use penstock_print::show::peer::{PeerLink, PeerMalformed, PeerStatus};
 use penstock_print::show::secure_peer::{SecurePeerStatus, SecurePeersStatus};
 use penstock_print::show::stages::{Stage, Stages};
@@ -229,6 +230,12 @@ fn secure_peers() -> SyncStatus {
         public_key: "c3da55379de9c6908e94ea4df28d084f32eccf03491c71f754b4075577a28552".into(),
         peers: vec![up, down],
         refused_strangers: 7,
+        own: own_side(),
+    }))
+}
+
+fn own_side() -> OwnSideStatus {
+    OwnSideStatus {
         missed_events: 8,
         not_told: 9,
         elements_not_told: 10,
@@ -238,7 +245,7 @@ fn secure_peers() -> SyncStatus {
         elements_failed: 14,
         announced: 15,
         purge_in: Some(59.5),
-    }))
+    }
 }
 
 fn cluster() -> SyncStatus {
@@ -291,15 +298,7 @@ fn cluster() -> SyncStatus {
         nodes: vec![there, lacking, silent],
         nodes_refused: 4,
         same_name: 5,
-        missed_events: 8,
-        not_told: 9,
-        elements_not_told: 10,
-        committed: 11,
-        commit_failed: 12,
-        elements_entered: 13,
-        elements_failed: 14,
-        announced: 15,
-        purge_in: Some(59.5),
+        own: own_side(),
     }))
 }
 

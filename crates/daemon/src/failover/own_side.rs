@@ -12,6 +12,7 @@ use penstock_ctsync::config::Config;
 use penstock_ctsync::secure::{ElementKey, ElementState, Record};
 use penstock_ctsync::{Cached, Change, ConnectionState};
 use penstock_nfnetlink::Expected;
+use penstock_print::show::own_side::OwnSideStatus;
 
 use super::Transition;
 use super::announce::Announcer;
@@ -32,11 +33,11 @@ pub(super) struct OwnSide {
     rules: Arc<Rules>,
     pub(super) told: TellingEnd,
     pub(super) announcer: Announcer,
-    pub(super) elements: Elements,
+    elements: Elements,
     /// Elements of sets that packets change are told.
     tells_elements: bool,
-    pub(super) taken_over: TakenOver,
-    pub(super) elements_taken_over: (u64, u64),
+    taken_over: TakenOver,
+    elements_taken_over: (u64, u64),
     pub(super) purge: Purge,
     overrun: Overrun,
 }
@@ -128,13 +129,23 @@ impl OwnSide {
     }
 
     /// How many events were missed.
-    pub(super) fn missed(&self) -> u64 {
+    fn missed(&self) -> u64 {
         self.told.counts.missed.load(Ordering::Relaxed)
     }
 
-    /// How many events are of connections that records cannot name.
-    pub(super) fn not_told(&self) -> u64 {
-        self.told.counts.not_told.load(Ordering::Relaxed)
+    /// How it is.
+    pub(super) fn status(&self, now: u64) -> OwnSideStatus {
+        OwnSideStatus {
+            missed_events: self.missed(),
+            not_told: self.told.counts.not_told.load(Ordering::Relaxed),
+            elements_not_told: self.elements.refused,
+            committed: self.taken_over.entered,
+            commit_failed: self.taken_over.failed,
+            elements_entered: self.elements_taken_over.0,
+            elements_failed: self.elements_taken_over.1,
+            announced: self.announcer.sent,
+            purge_in: self.purge.left(now),
+        }
     }
 
     /// Announces addresses as far as that is due.

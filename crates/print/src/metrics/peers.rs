@@ -4,8 +4,9 @@
 
 use super::Metrics;
 use crate::show::nats::{NatsNodeStatus, NatsStatus};
+use crate::show::own_side::OwnSideStatus;
 use crate::show::peer::PeerStatus;
-use crate::show::secure_peer::{SecurePeerStatus, SecurePeersStatus};
+use crate::show::secure_peer::SecurePeerStatus;
 use crate::show::sync::SyncStatus;
 
 /// What all protocols have of a peer.
@@ -87,6 +88,11 @@ impl<'a> Peer<'a> {
     }
 }
 
+/// What became of what was told by records.
+fn of_records(own: &OwnSideStatus) -> [u64; 4] {
+    [own.missed_events, own.committed, own.commit_failed, own.announced]
+}
+
 /// Writes them, if there are any.
 pub(super) fn write(sync: Option<&SyncStatus>, metrics: &mut Metrics<'_>) {
     let (peers, all): (Vec<_>, [u64; 4]) = match sync {
@@ -96,16 +102,11 @@ pub(super) fn write(sync: Option<&SyncStatus>, metrics: &mut Metrics<'_>) {
             [status.missed_events, status.committed, status.commit_failed, status.announced],
         ),
         Some(SyncStatus::Secure(status)) => {
-            let SecurePeersStatus { missed_events, committed, commit_failed, announced, .. } =
-                **status;
-            let peers = status.peers.iter().map(Peer::of_penstock).collect();
-            (peers, [missed_events, committed, commit_failed, announced])
+            (status.peers.iter().map(Peer::of_penstock).collect(), of_records(&status.own))
         }
         Some(SyncStatus::Nats(status)) => {
             let nodes = status.nodes.iter().map(|node| Peer::of_cluster(node, status));
-            let all =
-                [status.missed_events, status.committed, status.commit_failed, status.announced];
-            (nodes.collect(), all)
+            (nodes.collect(), of_records(&status.own))
         }
     };
     if let Some(SyncStatus::Nats(status)) = sync {

@@ -10,7 +10,7 @@ pub mod connections;
 pub mod flows;
 mod most;
 pub mod nats;
-mod own_side;
+pub mod own_side;
 pub mod peer;
 pub mod ports;
 pub mod secure_peer;

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::own_side::OwnSide;
+use super::own_side::OwnSideStatus;
 use super::peer::Ago;
 
 /// Another node.
@@ -88,25 +88,9 @@ pub struct NatsStatus {
     pub nodes_refused: u64,
     /// Messages of another node with the name of this one.
     pub same_name: u64,
-    /// Events that found no place; everything is told anew then.
-    pub missed_events: u64,
-    /// Events of connections that records cannot name.
-    pub not_told: u64,
-    /// Elements that are not told: there are too many.
-    pub elements_not_told: u64,
-    /// Connections of others that were entered into the table.
-    pub committed: u64,
-    /// Connections and expectations of others that could not be entered.
-    pub commit_failed: u64,
-    /// Elements of others that were added to sets.
-    pub elements_entered: u64,
-    /// Elements of others that could not be: their sets are not there, are full, or are others.
-    pub elements_failed: u64,
-    /// Announcements of addresses that were sent after takeovers: packets of ARP and of neighbour
-    /// discovery.
-    pub announced: u64,
-    /// Seconds until all connections end, if they are to.
-    pub purge_in: Option<f64>,
+    /// What this side does.
+    #[serde(flatten)]
+    pub own: OwnSideStatus,
 }
 
 impl fmt::Display for NatsNodeStatus {
@@ -180,17 +164,6 @@ impl fmt::Display for NatsStatus {
             }
         }
         self.nodes.iter().try_for_each(|node| node.fmt(f))?;
-        let own = OwnSide {
-            missed_events: self.missed_events,
-            not_told: self.not_told,
-            elements_not_told: self.elements_not_told,
-            committed: self.committed,
-            commit_failed: self.commit_failed,
-            elements_entered: self.elements_entered,
-            elements_failed: self.elements_failed,
-            announced: self.announced,
-            purge_in: self.purge_in,
-        };
-        own.fmt(f)
+        self.own.fmt(f)
     }
 }

@@ -4,20 +4,33 @@
 
 use std::fmt;
 
-/// Counts of it, as [`super::secure_peer::SecurePeersStatus`] has them.
-pub(super) struct OwnSide {
-    pub(super) missed_events: u64,
-    pub(super) not_told: u64,
-    pub(super) elements_not_told: u64,
-    pub(super) committed: u64,
-    pub(super) commit_failed: u64,
-    pub(super) elements_entered: u64,
-    pub(super) elements_failed: u64,
-    pub(super) announced: u64,
-    pub(super) purge_in: Option<f64>,
+use serde::Serialize;
+
+/// Counts of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OwnSideStatus {
+    /// Events that found no place; everything is told anew then.
+    pub missed_events: u64,
+    /// Events of connections that records cannot name.
+    pub not_told: u64,
+    /// Elements that are not told: there are too many.
+    pub elements_not_told: u64,
+    /// Connections of others that were entered into the table.
+    pub committed: u64,
+    /// Connections and expectations of others that could not be entered.
+    pub commit_failed: u64,
+    /// Elements of others that were added to sets.
+    pub elements_entered: u64,
+    /// Elements of others that could not be: their sets are not there, are full, or are others.
+    pub elements_failed: u64,
+    /// Announcements of addresses that were sent after takeovers: packets of ARP and of neighbour
+    /// discovery.
+    pub announced: u64,
+    /// Seconds until all connections end, if they are to.
+    pub purge_in: Option<f64>,
 }
 
-impl fmt::Display for OwnSide {
+impl fmt::Display for OwnSideStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.missed_events + self.not_told + self.elements_not_told > 0 {
             writeln!(

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::own_side::OwnSide;
+use super::own_side::OwnSideStatus;
 use super::peer::Ago;
 
 /// A peer.
@@ -61,25 +61,9 @@ pub struct SecurePeersStatus {
     pub peers: Vec<SecurePeerStatus>,
     /// Connections that were refused before they said who they are.
     pub refused_strangers: u64,
-    /// Events that found no place; everything is told anew then.
-    pub missed_events: u64,
-    /// Events of connections that records cannot name.
-    pub not_told: u64,
-    /// Elements that are not told: there are too many.
-    pub elements_not_told: u64,
-    /// Connections of peers that were entered into the table.
-    pub committed: u64,
-    /// Connections and expectations of peers that could not be entered.
-    pub commit_failed: u64,
-    /// Elements of peers that were added to sets.
-    pub elements_entered: u64,
-    /// Elements of peers that could not be: their sets are not there, are full, or are others.
-    pub elements_failed: u64,
-    /// Announcements of addresses that were sent after takeovers: packets of ARP and of neighbour
-    /// discovery.
-    pub announced: u64,
-    /// Seconds until all connections end, if they are to.
-    pub purge_in: Option<f64>,
+    /// What this side does.
+    #[serde(flatten)]
+    pub own: OwnSideStatus,
 }
 
 impl fmt::Display for SecurePeerStatus {
@@ -128,17 +112,6 @@ impl fmt::Display for SecurePeersStatus {
         if self.refused_strangers > 0 {
             writeln!(f, "{} connections of strangers were refused", self.refused_strangers)?;
         }
-        let own = OwnSide {
-            missed_events: self.missed_events,
-            not_told: self.not_told,
-            elements_not_told: self.elements_not_told,
-            committed: self.committed,
-            commit_failed: self.commit_failed,
-            elements_entered: self.elements_entered,
-            elements_failed: self.elements_failed,
-            announced: self.announced,
-            purge_in: self.purge_in,
-        };
-        own.fmt(f)
+        self.own.fmt(f)
     }
 }

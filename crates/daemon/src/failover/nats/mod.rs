@@ -411,15 +411,7 @@ impl NatsExchange {
             nodes: self.nodes.iter().map(|node| node.status(now)).collect(),
             nodes_refused: self.nodes_refused,
             same_name: self.same_name,
-            missed_events: self.own.missed(),
-            not_told: self.own.not_told(),
-            elements_not_told: self.own.elements.refused,
-            committed: self.own.taken_over.entered,
-            commit_failed: self.own.taken_over.failed,
-            elements_entered: self.own.elements_taken_over.0,
-            elements_failed: self.own.elements_taken_over.1,
-            announced: self.own.announcer.sent,
-            purge_in: self.own.purge.left(now),
+            own: self.own.status(now),
         }
     }
 }
