@@ -3,7 +3,7 @@
 //! The thread that speaks with the peer: events of the workers become messages, messages of the peer
 //! become its cache, and requests are done in between.
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -22,6 +22,7 @@ use super::convert::{expectation_state, state_of};
 use super::links::{LONGEST, Links};
 use super::take_over::{Direct, TakenOver, expect_all, follow, follow_expectation, take_over};
 use super::timers::{Overrun, Purge};
+use super::turns::{LOOK, Turns};
 use super::{Kept, Request, Status, Transition};
 use crate::connections::{Answer, Ask, Tables};
 use crate::log;
@@ -30,13 +31,6 @@ use crate::requests::inbox::Inbox;
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
-/// How often devices of links are looked at, and connections are told again in ALARM mode.
-const LOOK: u64 = SECOND / 10;
-/// How long the thread stays awake without anything to do, in milliseconds: workers need not wake
-/// it then.
-const AWAKE: i32 = 1;
-/// Events that are taken before anything else is done.
-const EVENTS: usize = 4096;
 /// Datagrams of a link that are taken before anything else is done.
 const DATAGRAMS: usize = 256;
 /// Messages that are on their way at most while all connections are told: they fit into the receive
@@ -127,86 +121,6 @@ impl Exchange {
         if kept.went_on {
             self.tell_all(now);
         }
-    }
-
-    fn kept(self) -> Kept {
-        Kept {
-            told: Some(Box::new((self.cache, self.expected))),
-            purge: self.purge,
-            went_on: true,
-            ..Kept::default()
-        }
-    }
-
-    /// Works until it is told to stop. Returns what is kept for another one.
-    pub(super) fn run(mut self) -> Kept {
-        loop {
-            let now = crate::now();
-            while let Some(request) = self.asked.take() {
-                match request {
-                    Request::Transition(transition, to) => {
-                        // Whoever does not wait any more needs no answer.
-                        let _ = to.send(self.transition(transition));
-                    }
-                    Request::Status(to) => {
-                        drop(to.send(Status::Conntrackd(Box::new(self.status()))));
-                    }
-                    Request::Stop => return self.kept(),
-                }
-            }
-            let mut busy = self.take_events();
-            busy |= self.receive(now);
-            busy |= self.tell_part(now);
-            self.do_what_is_due(now);
-            self.send(now);
-            if !busy {
-                self.wait();
-            }
-        }
-    }
-
-    /// Waits for something to do: for a moment awake, then until it is woken.
-    fn wait(&mut self) {
-        if self.poll(AWAKE) {
-            return;
-        }
-        self.told.waker.fall_asleep();
-        if !self.take_events() {
-            let now = crate::now();
-            let next = self.looked + LOOK;
-            let due = self.mode.due().map_or(next, |due| due.min(next));
-            let left = due.saturating_sub(now).div_ceil(1_000_000);
-            self.poll(i32::try_from(left).unwrap_or(i32::MAX));
-        }
-        self.told.waker.wake_up();
-    }
-
-    /// Waits for descriptors, for so many milliseconds; whether one is ready.
-    fn poll(&self, milliseconds: i32) -> bool {
-        let own = [self.asked.event.as_fd(), self.told.waker.event.as_fd()];
-        let mut all: Vec<_> = own
-            .into_iter()
-            .chain(self.links.descriptors())
-            .map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 })
-            .collect();
-        // SAFETY: the descriptors are open, and the array lives through the call, which knows its
-        // length.
-        unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) > 0 }
-    }
-
-    /// Takes events of the workers; whether there were any.
-    fn take_events(&mut self) -> bool {
-        let mut taken = 0;
-        while taken < EVENTS
-            && let Ok(told) = self.told.from.try_recv()
-        {
-            match told {
-                Told::Connection(change, flow) => self.enqueue(change, &flow),
-                Told::Expectation(change, expected) => self.enqueue_expected(change, &expected),
-            }
-            taken += 1;
-        }
-        taken > 0
     }
 
     fn enqueue(&mut self, change: Change, flow: &Flow) {
@@ -407,6 +321,50 @@ impl Exchange {
         }
     }
 
+    fn peer_status(&self) -> PeerStatus {
+        let now = crate::now();
+        let ago = |at: u64| now.saturating_sub(at) as f64 / SECOND as f64;
+        let tracked = self.mode.tracked();
+        let malformed = Malformed::ALL.iter().zip(self.malformed).filter(|(_, count)| *count > 0);
+        PeerStatus {
+            mode: self.config.mode.name(),
+            links: self.links.status(),
+            in_sync_ago: self.in_sync.map(ago),
+            heard_ago: self.heard.map(ago),
+            sent: self.mode.sent(),
+            received: self.received,
+            lost: tracked.lost,
+            late: tracked.late,
+            malformed: malformed
+                .map(|(why, messages)| PeerMalformed { reason: why.name(), messages })
+                .collect(),
+            waiting: self.mode.waiting() as u64,
+            unacknowledged: self.mode.unacknowledged().map(|count| count as u64),
+            given_up: self.mode.given_up(),
+            missed_events: self.told.counts.missed.load(Ordering::Relaxed),
+            not_told: self.told.counts.not_told.load(Ordering::Relaxed),
+            expectations_ignored: self.expectations_ignored,
+            cached: self.cache.len() as u64,
+            expected: self.expected.len() as u64,
+            cache_full: self.cache.refused() + self.expected.refused(),
+            committed: self.taken_over.entered,
+            commit_failed: self.taken_over.failed,
+            announced: self.announcer.sent,
+            bulk: self.bulk.is_some(),
+            purge_in: self.purge.left(now),
+        }
+    }
+}
+
+impl Turns for Exchange {
+    fn asked(&self) -> &Inbox<Request> {
+        &self.asked
+    }
+
+    fn told(&self) -> &TellingEnd {
+        &self.told
+    }
+
     fn transition(&mut self, transition: Transition) -> Result<String, String> {
         let now = crate::now();
         match transition {
@@ -447,37 +405,40 @@ impl Exchange {
         }
     }
 
-    fn status(&self) -> PeerStatus {
-        let now = crate::now();
-        let ago = |at: u64| now.saturating_sub(at) as f64 / SECOND as f64;
-        let tracked = self.mode.tracked();
-        let malformed = Malformed::ALL.iter().zip(self.malformed).filter(|(_, count)| *count > 0);
-        PeerStatus {
-            mode: self.config.mode.name(),
-            links: self.links.status(),
-            in_sync_ago: self.in_sync.map(ago),
-            heard_ago: self.heard.map(ago),
-            sent: self.mode.sent(),
-            received: self.received,
-            lost: tracked.lost,
-            late: tracked.late,
-            malformed: malformed
-                .map(|(why, messages)| PeerMalformed { reason: why.name(), messages })
-                .collect(),
-            waiting: self.mode.waiting() as u64,
-            unacknowledged: self.mode.unacknowledged().map(|count| count as u64),
-            given_up: self.mode.given_up(),
-            missed_events: self.told.counts.missed.load(Ordering::Relaxed),
-            not_told: self.told.counts.not_told.load(Ordering::Relaxed),
-            expectations_ignored: self.expectations_ignored,
-            cached: self.cache.len() as u64,
-            expected: self.expected.len() as u64,
-            cache_full: self.cache.refused() + self.expected.refused(),
-            committed: self.taken_over.entered,
-            commit_failed: self.taken_over.failed,
-            announced: self.announcer.sent,
-            bulk: self.bulk.is_some(),
-            purge_in: self.purge.left(now),
+    fn status(&self) -> Status {
+        Status::Conntrackd(Box::new(self.peer_status()))
+    }
+
+    fn take_event(&mut self, told: Told) {
+        match told {
+            Told::Connection(change, flow) => self.enqueue(change, &flow),
+            Told::Expectation(change, expected) => self.enqueue_expected(change, &expected),
+        }
+    }
+
+    fn turn(&mut self, now: u64) -> bool {
+        let mut busy = self.receive(now);
+        busy |= self.tell_part(now);
+        self.do_what_is_due(now);
+        self.send(now);
+        busy
+    }
+
+    fn due(&self) -> u64 {
+        let next = self.looked + LOOK;
+        self.mode.due().map_or(next, |due| due.min(next))
+    }
+
+    fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        self.links.descriptors().map(|fd| (fd, false))
+    }
+
+    fn end(self) -> Kept {
+        Kept {
+            told: Some(Box::new((self.cache, self.expected))),
+            purge: self.purge,
+            went_on: true,
+            ..Kept::default()
         }
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! | file | is |
 //! | --- | --- |
-//! | `exchange` | the thread, for conntrackd's protocol: events, datagrams and requests, one after the other |
+//! | `turns` | what the thread does over and over, by whatever protocol |
+//! | `exchange` | the thread, for conntrackd's protocol |
 //! | `announce` | addresses are announced after a takeover |
 //! | `bulk` | the table is told part by part |
 //! | `take_over` | connections of the peer are entered into the tables of the workers |
@@ -36,6 +37,7 @@ pub(crate) mod secure;
 mod sockets;
 mod take_over;
 mod timers;
+mod turns;
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -56,6 +58,7 @@ use crate::failover::nats::{NatsExchange, NatsLink, Node};
 use crate::failover::own_side::OwnSide;
 use crate::failover::secure::{Peer, SecureExchange, SecureLink};
 use crate::failover::timers::Purge;
+use crate::failover::turns::Turns;
 use crate::peer_watcher::{PeerWatcher, Waker};
 use crate::requests::inbox::Inbox;
 use crate::rules::Rules;

@@ -32,7 +32,7 @@ pub(super) struct OwnSide {
     tables: Arc<Tables>,
     rules: Arc<Rules>,
     pub(super) told: TellingEnd,
-    pub(super) announcer: Announcer,
+    announcer: Announcer,
     elements: Elements,
     /// Elements of sets that packets change are told.
     tells_elements: bool,
@@ -76,11 +76,6 @@ impl OwnSide {
     fn connection(&self, change: Change, flow: &Flow) -> Record {
         let state = state_of(flow, self.config.window_tracking);
         Record::Connection(change, Box::new(state))
-    }
-
-    /// The next event that a worker has left.
-    pub(super) fn next_event(&self) -> Option<Told> {
-        self.told.from.try_recv().ok()
     }
 
     /// An event as a record.
@@ -151,6 +146,11 @@ impl OwnSide {
     /// Announces addresses as far as that is due.
     pub(super) fn announce(&mut self, now: u64) {
         self.announcer.tick(now, &self.tables);
+    }
+
+    /// When there is something to do at the latest, where all else has time until `next`.
+    pub(super) fn due(&self, next: u64) -> u64 {
+        self.announcer.due().map_or(next, |due| due.min(next))
     }
 
     /// Does what is due, a few times in a second. Whether everything is to be told anew.

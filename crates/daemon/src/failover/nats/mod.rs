@@ -17,7 +17,7 @@ mod link;
 mod node;
 mod snapshot;
 
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
@@ -28,7 +28,9 @@ use penstock_print::show::nats::NatsStatus;
 
 use super::outbox::Outbox;
 use super::own_side::OwnSide;
+use super::turns::{LOOK, Turns};
 use super::{Kept, Request, Status, Transition};
+use crate::peer_watcher::{TellingEnd, Told};
 use crate::requests::inbox::Inbox;
 use crate::seccomp::{self, Thread};
 use client::{ClientEnd, IN, OUT, Outgoing, Tag, client, shard_subject, told_subject};
@@ -38,15 +40,8 @@ use snapshot::Snapshots;
 
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
-/// How often what is due is looked for.
-const LOOK: u64 = SECOND / 10;
 /// How often others are told that this node is there.
 const ALIVE: u64 = SECOND;
-/// How long the thread stays awake without anything to do, in milliseconds: workers need not wake
-/// it then.
-const AWAKE: i32 = 1;
-/// Events that are taken before anything else is done.
-const EVENTS: usize = 4096;
 /// Bytes that wait at most while all that there is is told.
 const TELLING: usize = 1 << 20;
 /// How often what has ended is forgotten.
@@ -161,76 +156,6 @@ impl NatsExchange {
         self.generation = kept.generation.unwrap_or(self.generation);
     }
 
-    /// Works until it is told to stop. Returns what is kept for another one.
-    pub(super) fn run(mut self) -> Kept {
-        loop {
-            let now = crate::now();
-            while let Some(request) = self.asked.take() {
-                match request {
-                    Request::Transition(transition, to) => {
-                        // Whoever does not wait any more needs no answer.
-                        let _ = to.send(Ok(self.transition(transition)));
-                    }
-                    Request::Status(to) => {
-                        drop(to.send(Status::Nats(Box::new(self.status()))));
-                    }
-                    Request::Stop => return self.end(),
-                }
-            }
-            let mut busy = self.take_events();
-            busy |= self.receive(now);
-            busy |= self.tell_part(now);
-            self.do_what_is_due(now);
-            busy |= self.send();
-            if !busy {
-                self.wait();
-            }
-        }
-    }
-
-    fn end(self) -> Kept {
-        let NatsExchange { nodes, own, generation, client, thread, .. } = self;
-        drop(client);
-        // One that has panicked has said so.
-        thread.into_iter().for_each(|thread| drop(thread.join()));
-        Kept {
-            nodes,
-            purge: own.purge,
-            generation: Some(generation),
-            went_on: true,
-            ..Kept::default()
-        }
-    }
-
-    /// Waits for something to do: for a moment awake, then until it is woken.
-    fn wait(&mut self) {
-        if self.poll(AWAKE) {
-            return;
-        }
-        self.own.told.waker.fall_asleep();
-        if !self.take_events() {
-            let due = [Some(self.looked + LOOK), self.own.announcer.due()];
-            let next = due.into_iter().flatten().min();
-            let left = next.unwrap_or(0).saturating_sub(crate::now()).div_ceil(1_000_000);
-            self.poll(i32::try_from(left).unwrap_or(i32::MAX));
-        }
-        self.own.told.waker.wake_up();
-    }
-
-    /// Waits for descriptors, for so many milliseconds; whether one is ready.
-    fn poll(&self, milliseconds: i32) -> bool {
-        let all = [
-            self.asked.event.as_fd(),
-            self.own.told.waker.event.as_fd(),
-            self.client.event.as_fd(),
-        ];
-        let mut all =
-            all.map(|fd| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 });
-        // SAFETY: the descriptors are open, and the array lives through the call, which knows its
-        // length.
-        unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) > 0 }
-    }
-
     /// Whether there is a connection.
     fn is_up(&self) -> bool {
         self.server.is_some()
@@ -245,22 +170,6 @@ impl NatsExchange {
     fn tell(&mut self, record: &Record) {
         let shard = shard_of(record, self.config.shards);
         self.outbox.put(shard, |to| write_record(record, to));
-    }
-
-    /// Takes events of the workers; whether there were any.
-    fn take_events(&mut self) -> bool {
-        let mut taken = 0;
-        while taken < EVENTS
-            && let Some(told) = self.own.next_event()
-        {
-            taken += 1;
-            // Everything is told once there is a connection.
-            if self.is_up() {
-                let record = self.own.record_of(told);
-                self.tell(&record);
-            }
-        }
-        taken > 0
     }
 
     /// Tells the next part of all that there is; whether there is one.
@@ -369,26 +278,7 @@ impl NatsExchange {
         any
     }
 
-    /// Does what a transition needs; what came of it.
-    fn transition(&mut self, transition: Transition) -> String {
-        // What has come counts.
-        let now = crate::now();
-        for _ in 0..IN {
-            let Ok(incoming) = self.client.incoming.try_recv() else { break };
-            self.take(incoming, now);
-        }
-        let all = self.nodes.iter_mut().map(|node| &mut node.external).collect();
-        let outcome = self.own.transition(transition, all);
-        if outcome.tells_all {
-            self.snapshots.want();
-        }
-        if transition == Transition::Backup && self.is_up() {
-            self.outbox.put_record(&Record::Ask);
-        }
-        outcome.sentence
-    }
-
-    fn status(&self) -> NatsStatus {
+    fn nats_status(&self) -> NatsStatus {
         let now = crate::now();
         NatsStatus {
             cluster: self.config.cluster.clone(),
@@ -412,6 +302,76 @@ impl NatsExchange {
             nodes_refused: self.nodes_refused,
             same_name: self.same_name,
             own: self.own.status(now),
+        }
+    }
+}
+
+impl Turns for NatsExchange {
+    fn asked(&self) -> &Inbox<Request> {
+        &self.asked
+    }
+
+    fn told(&self) -> &TellingEnd {
+        &self.own.told
+    }
+
+    fn transition(&mut self, transition: Transition) -> Result<String, String> {
+        // What has come counts.
+        let now = crate::now();
+        for _ in 0..IN {
+            let Ok(incoming) = self.client.incoming.try_recv() else { break };
+            self.take(incoming, now);
+        }
+        let all = self.nodes.iter_mut().map(|node| &mut node.external).collect();
+        let outcome = self.own.transition(transition, all);
+        if outcome.tells_all {
+            self.snapshots.want();
+        }
+        if transition == Transition::Backup && self.is_up() {
+            self.outbox.put_record(&Record::Ask);
+        }
+        Ok(outcome.sentence)
+    }
+
+    fn status(&self) -> Status {
+        Status::Nats(Box::new(self.nats_status()))
+    }
+
+    fn take_event(&mut self, told: Told) {
+        // Everything is told once there is a connection.
+        if self.is_up() {
+            let record = self.own.record_of(told);
+            self.tell(&record);
+        }
+    }
+
+    fn turn(&mut self, now: u64) -> bool {
+        let mut busy = self.receive(now);
+        busy |= self.tell_part(now);
+        self.do_what_is_due(now);
+        busy |= self.send();
+        busy
+    }
+
+    fn due(&self) -> u64 {
+        self.own.due(self.looked + LOOK)
+    }
+
+    fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        std::iter::once((self.client.event.as_fd(), false))
+    }
+
+    fn end(self) -> Kept {
+        let NatsExchange { nodes, own, generation, client, thread, .. } = self;
+        drop(client);
+        // One that has panicked has said so.
+        thread.into_iter().for_each(|thread| drop(thread.join()));
+        Kept {
+            nodes,
+            purge: own.purge,
+            generation: Some(generation),
+            went_on: true,
+            ..Kept::default()
         }
     }
 }

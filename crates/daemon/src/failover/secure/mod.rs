@@ -14,7 +14,7 @@ mod peer;
 mod strangers;
 mod wire;
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use penstock_ctsync::config::Secure;
@@ -22,20 +22,15 @@ use penstock_ctsync::secure::{Digest, PrivateKey, Record, put_records_of, write_
 use penstock_print::show::secure_peer::SecurePeersStatus;
 
 use super::own_side::OwnSide;
+use super::turns::{LOOK, Turns};
 use super::{Kept, Request, Status, Transition};
+use crate::peer_watcher::{TellingEnd, Told};
 use crate::requests::inbox::Inbox;
 pub(crate) use link::SecureLink;
 use peer::Heard;
 pub(super) use peer::Peer;
 use strangers::{Known, Strangers};
 
-/// How often what is due is looked for, in nanoseconds.
-const LOOK: u64 = 100_000_000;
-/// How long the thread stays awake without anything to do, in milliseconds: workers need not wake
-/// it then.
-const AWAKE: i32 = 1;
-/// Events that are taken before anything else is done.
-const EVENTS: usize = 4096;
 /// Bytes that wait for a peer at most while all that there is is told.
 const TELLING: usize = 1 << 20;
 
@@ -86,75 +81,6 @@ impl SecureExchange {
         self.generation = kept.generation.unwrap_or(self.generation);
     }
 
-    /// Works until it is told to stop. Returns what is kept for another one.
-    pub(super) fn run(mut self) -> Kept {
-        loop {
-            let now = crate::now();
-            while let Some(request) = self.asked.take() {
-                match request {
-                    Request::Transition(transition, to) => {
-                        // Whoever does not wait any more needs no answer.
-                        let _ = to.send(Ok(self.transition(transition)));
-                    }
-                    Request::Status(to) => {
-                        drop(to.send(Status::Secure(Box::new(self.status()))));
-                    }
-                    Request::Stop => {
-                        self.peers.iter_mut().for_each(Peer::leave);
-                        let SecureExchange { peers, own, generation, .. } = self;
-                        return Kept {
-                            peers,
-                            purge: own.purge,
-                            generation: Some(generation),
-                            went_on: true,
-                            ..Kept::default()
-                        };
-                    }
-                }
-            }
-            let mut busy = self.take_events();
-            busy |= self.receive(now);
-            busy |= self.tell_parts();
-            self.do_what_is_due(now);
-            self.peers.iter_mut().for_each(|peer| peer.send(now));
-            if !busy {
-                self.wait();
-            }
-        }
-    }
-
-    /// Waits for something to do: for a moment awake, then until it is woken.
-    fn wait(&mut self) {
-        if self.poll(AWAKE) {
-            return;
-        }
-        self.own.told.waker.fall_asleep();
-        if !self.take_events() {
-            let due = [Some(self.looked + LOOK), self.own.announcer.due()];
-            let next = due.into_iter().flatten().min();
-            let left = next.unwrap_or(0).saturating_sub(crate::now()).div_ceil(1_000_000);
-            self.poll(i32::try_from(left).unwrap_or(i32::MAX));
-        }
-        self.own.told.waker.wake_up();
-    }
-
-    /// Waits for descriptors, for so many milliseconds; whether one is ready.
-    fn poll(&self, milliseconds: i32) -> bool {
-        let own = [self.asked.event.as_fd(), self.own.told.waker.event.as_fd()];
-        let peers = self.peers.iter().filter_map(|peer| peer.wire().map(wire::Wire::waits));
-        let entry = |(fd, writes): (BorrowedFd<'_>, bool)| libc::pollfd {
-            fd: fd.as_raw_fd(),
-            events: libc::POLLIN | if writes { libc::POLLOUT } else { 0 },
-            revents: 0,
-        };
-        let own = own.into_iter().map(|fd| (fd, false));
-        let mut all: Vec<_> =
-            own.chain(self.strangers.descriptors()).chain(peers).map(entry).collect();
-        // SAFETY: the descriptors are open, and the array lives through the call, which knows its
-        // length.
-        unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) > 0 }
-    }
-
     /// Tells all peers that there is a session with.
     fn tell(&mut self, record: &Record) {
         let mut bytes = Vec::with_capacity(192);
@@ -162,22 +88,6 @@ impl SecureExchange {
         for peer in self.peers.iter_mut().filter(|peer| peer.is_up()) {
             peer.outbox.put(0, |to| to.extend(&bytes));
         }
-    }
-
-    /// Takes events of the workers; whether there were any.
-    fn take_events(&mut self) -> bool {
-        let mut taken = 0;
-        while taken < EVENTS
-            && let Some(told) = self.own.next_event()
-        {
-            taken += 1;
-            // Who connects is told everything.
-            if self.peers.iter().any(Peer::is_up) {
-                let record = self.own.record_of(told);
-                self.tell(&record);
-            }
-        }
-        taken > 0
     }
 
     /// Hears peers, and those who may be some; whether anything came.
@@ -288,9 +198,18 @@ impl SecureExchange {
     fn tell_all(&mut self) {
         self.peers.iter_mut().for_each(|peer| peer.wants_all = true);
     }
+}
 
-    /// Does what a transition needs; what came of it.
-    fn transition(&mut self, transition: Transition) -> String {
+impl Turns for SecureExchange {
+    fn asked(&self) -> &Inbox<Request> {
+        &self.asked
+    }
+
+    fn told(&self) -> &TellingEnd {
+        &self.own.told
+    }
+
+    fn transition(&mut self, transition: Transition) -> Result<String, String> {
         let all = self.peers.iter_mut().map(|peer| &mut peer.external).collect();
         let outcome = self.own.transition(transition, all);
         if outcome.tells_all {
@@ -299,16 +218,53 @@ impl SecureExchange {
         if transition == Transition::Backup {
             self.tell(&Record::Ask);
         }
-        outcome.sentence
+        Ok(outcome.sentence)
     }
 
-    fn status(&self) -> SecurePeersStatus {
+    fn status(&self) -> Status {
         let now = crate::now();
-        SecurePeersStatus {
+        Status::Secure(Box::new(SecurePeersStatus {
             public_key: self.key.public().to_string(),
             peers: self.peers.iter().map(|peer| peer.status(now)).collect(),
             refused_strangers: self.strangers.refused,
             own: self.own.status(now),
+        }))
+    }
+
+    fn take_event(&mut self, told: Told) {
+        // Who connects is told everything.
+        if self.peers.iter().any(Peer::is_up) {
+            let record = self.own.record_of(told);
+            self.tell(&record);
+        }
+    }
+
+    fn turn(&mut self, now: u64) -> bool {
+        let mut busy = self.receive(now);
+        busy |= self.tell_parts();
+        self.do_what_is_due(now);
+        self.peers.iter_mut().for_each(|peer| peer.send(now));
+        busy
+    }
+
+    fn due(&self) -> u64 {
+        self.own.due(self.looked + LOOK)
+    }
+
+    fn descriptors(&self) -> impl Iterator<Item = (BorrowedFd<'_>, bool)> {
+        let peers = self.peers.iter().filter_map(|peer| peer.wire().map(wire::Wire::waits));
+        self.strangers.descriptors().chain(peers)
+    }
+
+    fn end(mut self) -> Kept {
+        self.peers.iter_mut().for_each(Peer::leave);
+        let SecureExchange { peers, own, generation, .. } = self;
+        Kept {
+            peers,
+            purge: own.purge,
+            generation: Some(generation),
+            went_on: true,
+            ..Kept::default()
         }
     }
 }
