@@ -222,12 +222,11 @@ impl Session<'_> {
     async fn run(&mut self) -> Result<(), String> {
         let (events, mut happens) = mpsc::unbounded_channel();
         let client = self.connect(events).await?;
-        let mut jetstream = ContextBuilder::new()
+        let jetstream = ContextBuilder::new()
             .timeout(PATIENCE)
             .ack_timeout(PATIENCE)
             .max_ack_inflight(2 * UNACKNOWLEDGED)
             .build(client.clone());
-        jetstream.set_timeout(PATIENCE);
         let stream = self.stream(&jetstream).await?;
         let state = stream.get_info().await.map_err(|e| e.to_string())?.state;
         // What was lost with the stream begins anew.
