@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use penstock_fleet::blobs::Blobs;
 use penstock_fleet::canary::Node;
-use penstock_fleet::element::{expires, renewed, timeout};
 use penstock_fleet::elements::{Delta, Elements, Sum};
-use penstock_fleet::listing::Listing;
 use penstock_fleet::manifest::SetData;
 use penstock_fleet::tree::{self, Tree};
-use penstock_fleet::{Digest, Manifest};
+use penstock_fleet::{Digest, Manifest, listed};
+use penstock_listing::Listing;
+use penstock_listing::element::{expires, renewed, timeout};
 
 use crate::renewals::Renewals;
 use crate::{Commit, Host, NotCommitted, text};
@@ -244,7 +244,7 @@ impl Sets {
         // Without a listing, the set itself is gone.
         let text = host.list(set, true)?;
         let listing = text.as_deref().map(Listing::of).transpose()?;
-        let there = listing.as_ref().map(Listing::sum);
+        let there = listing.as_ref().map(listed::sum);
         let known = self.listed.get(&title).filter(|(sum, _)| *sum == set.sum);
         let known = known.map(|(_, listed)| *listed);
         if there.is_some() && (there == Some((set.elements, set.sum)) || there == known) {
@@ -290,8 +290,8 @@ impl Sets {
         let elements = tree::elements(set, now.blobs).map_err(|e| e.to_string())?;
         let text = host.listed(tree, now.node, set, &text::added(set, &elements))?;
         let listing = Listing::of(&text)?;
-        self.listed.insert(set.title(), (set.sum, listing.sum()));
-        Ok(listing.elements())
+        self.listed.insert(set.title(), (set.sum, listed::sum(&listing)));
+        Ok(listed::elements(&listing))
     }
 
     /// Puts the whole ruleset in force again.
@@ -314,13 +314,13 @@ fn state(set: &SetData, wanted: &Elements, host: &mut dyn Host) -> Result<State,
     let listing = Listing::of(&text)?;
     Ok(match difference(&listing, wanted).is_empty() {
         true => State::Wanted,
-        false => State::Other(Some(listing.sum())),
+        false => State::Other(Some(listed::sum(&listing))),
     })
 }
 
 /// What makes a set the wanted one. Elements that packets have added stay.
 fn difference(listing: &Listing<'_>, wanted: &Elements) -> Delta {
-    let mut delta = Delta::between(&listing.elements(), wanted);
+    let mut delta = Delta::between(&listed::elements(listing), wanted);
     if listing.is_dynamic() {
         delta.remove.retain(|key| wanted.contains_key(key));
     }

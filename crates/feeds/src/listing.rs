@@ -2,7 +2,9 @@
 
 //! What `nft list set` prints: the type and flags of a set, and its elements.
 
-use crate::elements::{Deadline, Elements};
+use penstock_listing::{Listing, element};
+
+use crate::elements::Elements;
 use crate::span::{Family, Span};
 
 /// A set, as a listing has it.
@@ -25,71 +27,27 @@ impl ListedSet {
     /// # Errors
     /// The set has keys other than addresses, or is a map; or the text is no listing of a set.
     pub fn read(text: &str, now: u64) -> Result<ListedSet, String> {
-        let (head, elements) = text.split_once("elements = {").unwrap_or((text, ""));
-        let line = |word: &str| {
-            let with_word =
-                |line: &'_ str| line.trim().strip_prefix(word).map(|rest| rest.trim().to_owned());
-            head.lines().find_map(with_word)
-        };
-        let key = line("type ").ok_or("the listing has no type of a set")?;
+        let listing = Listing::of(text)?;
+        let key = listing.key_type().ok_or("the listing has no type of a set")?;
         let family = [Family::V4, Family::V6].into_iter().find(|f| f.key_type() == key);
         let family = family.ok_or_else(|| {
             format!("its elements are of type {key}; a feed needs ipv4_addr or ipv6_addr")
         })?;
-        let flags = line("flags ").unwrap_or_default();
-        let has = |flag: &str| flags.split(',').any(|word| word.trim() == flag);
-        let mut set = ListedSet {
+        let mut elements = Elements::new();
+        for text in listing.elements() {
+            let left = element::after(text, "expires")
+                .map(|time| element::duration(time).ok_or_else(|| format!("`{time}` is no time")));
+            let deadline = left.transpose()?.map(|left| now.saturating_add(left.as_secs()));
+            elements.insert(element::key(text).parse::<Span>()?, deadline);
+        }
+        Ok(ListedSet {
             family,
-            has_intervals: has("interval"),
+            has_intervals: listing.has("interval"),
             // A set with a timeout of its own lets elements have others.
-            has_timeouts: has("timeout") || line("timeout ").is_some(),
-            elements: Elements::new(),
-        };
-        let elements = elements.split('}').next().unwrap_or_default();
-        for element in elements.split(',').map(str::trim).filter(|e| !e.is_empty()) {
-            let (span, deadline) = read_element(element, now)?;
-            set.elements.insert(span, deadline);
-        }
-        Ok(set)
+            has_timeouts: listing.has_timeouts(),
+            elements,
+        })
     }
-}
-
-/// Reads an element: an address, prefix or range, and after it counters, timeouts and so on.
-fn read_element(text: &str, now: u64) -> Result<(Span, Deadline), String> {
-    let mut words = text.split_whitespace();
-    let span: Span = words.next().unwrap_or_default().parse()?;
-    let expires = words.skip_while(|word| *word != "expires").nth(1);
-    let deadline = match expires {
-        Some(time) => {
-            let left = seconds(time).ok_or_else(|| format!("`{time}` is no time"))?;
-            Some(now.saturating_add(left))
-        }
-        None => None,
-    };
-    Ok((span, deadline))
-}
-
-/// Whole seconds of a time such as `1d2h3m4s5ms`.
-fn seconds(text: &str) -> Option<u64> {
-    let (mut total, mut rest) = (0u64, text);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
-        let number: u64 = rest[..digits].parse().ok()?;
-        let unit = &rest[digits..];
-        let unit = &unit[..unit.find(|c: char| c.is_ascii_digit()).unwrap_or(unit.len())];
-        let factor = match unit {
-            "w" => 604_800,
-            "d" => 86_400,
-            "h" => 3600,
-            "m" => 60,
-            "s" => 1,
-            "ms" => 0,
-            _ => return None,
-        };
-        total = total.checked_add(number.checked_mul(factor)?)?;
-        rest = &rest[digits + unit.len()..];
-    }
-    (!text.is_empty()).then_some(total)
 }
 
 #[cfg(test)]
@@ -108,6 +66,8 @@ mod tests {
             all,
             ["198.18.0.1 Some(4598)", "198.18.1.0/24 None", "198.18.2.1-198.18.2.9 None"]
         );
+        let commented = text.replace("198.18.1.0/24", "198.18.1.0/24 comment \"a, } b\"");
+        assert_eq!(ListedSet::read(&commented, 1000), Ok(set));
         let empty = "table ip6 t {\n\tset s {\n\t\ttype ipv6_addr\n\t}\n}\n";
         let set = ListedSet::read(empty, 0).unwrap();
         assert_eq!((set.family, set.has_intervals, set.has_timeouts), (Family::V6, false, false));
@@ -126,7 +86,5 @@ mod tests {
             assert_eq!(ListedSet::read(&text, 0), Err(message.to_owned()));
         }
         assert!(ListedSet::read("", 0).is_err());
-        assert_eq!(seconds("1d2h3m4s5ms"), Some(93784));
-        assert_eq!((seconds(""), seconds("7"), seconds("7x")), (None, None, None));
     }
 }

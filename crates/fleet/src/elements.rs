@@ -10,13 +10,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use penstock_listing::element::{key, parts};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{Digest, limits};
-
-/// Words that end the key of an element.
-const AFTER_KEY: [&str; 8] =
-    [":", "timeout", "expires", "comment", "counter", "limit", "quota", "last"];
 
 /// Elements by their keys: a set.
 pub type Elements = BTreeMap<String, String>;
@@ -78,18 +75,6 @@ impl<'de> Deserialize<'de> for Sum {
     }
 }
 
-/// The key of an element.
-pub fn key(element: &str) -> &str {
-    let mut at = 0;
-    for word in element.split(' ') {
-        if at > 0 && AFTER_KEY.contains(&word) {
-            return &element[..at - 1];
-        }
-        at += word.len() + 1;
-    }
-    element
-}
-
 /// Reads elements as people write them: with commas or one a line, `#` begins a comment. Of two with
 /// one key the later one counts.
 ///
@@ -108,20 +93,6 @@ pub fn parse(text: &str) -> Result<Elements, String> {
         }
     }
     Ok(elements)
-}
-
-/// What is between commas, up to a comment. Both count outside of quotes only.
-pub(crate) fn parts(line: &str) -> impl Iterator<Item = &str> {
-    let mut quoted = false;
-    let end = line.find(|c| {
-        quoted ^= c == '"';
-        c == '#' && !quoted
-    });
-    let mut quoted = false;
-    line[..end.unwrap_or(line.len())].split(move |c| {
-        quoted ^= c == '"';
-        c == ',' && !quoted
-    })
 }
 
 /// Whether a text may stand between braces as one element: nothing in it ends the braces.
@@ -253,19 +224,6 @@ fn lines(blob: &[u8]) -> Result<impl Iterator<Item = &str>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_end_before_options_and_data() {
-        for (element, expected) in [
-            ("198.18.0.1", "198.18.0.1"),
-            ("198.18.0.1 timeout 1h comment \"a, b\"", "198.18.0.1"),
-            ("198.18.0.1 . 80 : accept", "198.18.0.1 . 80"),
-            ("2001:db8::/32 counter packets 0 bytes 0", "2001:db8::/32"),
-            ("comment", "comment"),
-        ] {
-            assert_eq!(key(element), expected);
-        }
-    }
 
     #[test]
     fn elements_are_read_as_people_write_them() {

@@ -17,8 +17,7 @@
 //! | [`path`] | names of files inside a tree |
 //! | [`pieces`] | files as blobs of a bounded size |
 //! | [`elements`] | sets as data: their texts, chunks and deltas |
-//! | [`element`] | timeouts of elements, and what of them lasts |
-//! | [`listing`] | sets as they are in force |
+//! | [`listed`] | sets as they are in force |
 //! | [`change`] | what leads from one manifest to the next |
 //! | [`blobs`] | blobs of a store, kept on disk, each checked against its name |
 //! | [`tree`] | the files of a manifest, read within limits |
@@ -36,12 +35,11 @@ pub mod canary;
 pub mod change;
 pub mod digest;
 pub mod draft;
-pub mod element;
 pub mod elements;
 pub mod head;
 pub mod key;
 pub mod limits;
-pub mod listing;
+pub mod listed;
 pub mod manifest;
 pub mod path;
 pub mod pieces;

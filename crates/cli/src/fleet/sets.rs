@@ -10,6 +10,7 @@ use penstock_fleet::draft::Draft;
 use penstock_fleet::elements::{self, Delta, Elements};
 use penstock_fleet::tree::{self, Tree};
 use penstock_fleet::{Canary, Digest, Manifest};
+use penstock_listing::element::key;
 use penstock_ruleset::Ruleset;
 
 use super::heads::Publisher;
@@ -86,7 +87,7 @@ fn changed(
     if delta.is_empty() {
         return Ok(tree.digest);
     }
-    let come = delta.add.iter().map(|e| (elements::key(e).to_owned(), e.clone())).collect();
+    let come = delta.add.iter().map(|e| (key(e).to_owned(), e.clone())).collect();
     is_right(&tree, title, &come)?;
     *set = draft.changed(set, &old, &delta);
     draft.put(&manifest, &*publisher.store).map_err(told)

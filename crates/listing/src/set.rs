@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! A set as `nft list set` prints it: what is compared with what was published.
+//! A set as `nft list set` prints it.
 
 use std::time::Duration;
 
-use crate::element::{duration, lasting};
-use crate::elements::{Elements, Sum, key, parts};
+use crate::element::{duration, lasting, parts};
 
 /// The listing of one set.
 pub struct Listing<'t> {
@@ -52,7 +51,14 @@ impl<'t> Listing<'t> {
         self.line("timeout ").and_then(duration)
     }
 
-    fn has(&self, flag: &str) -> bool {
+    /// The type of its keys, and that of its data, as in `ipv4_addr : verdict`; `None` where the set
+    /// was made by `typeof`.
+    pub fn key_type(&self) -> Option<&'t str> {
+        self.line("type ")
+    }
+
+    /// Whether it has a flag.
+    pub fn has(&self, flag: &str) -> bool {
         self.line("flags ").is_some_and(|flags| flags.split(',').any(|word| word.trim() == flag))
     }
 
@@ -60,25 +66,15 @@ impl<'t> Listing<'t> {
         self.head.lines().find_map(|line| line.trim().strip_prefix(word)).map(str::trim)
     }
 
-    /// What lasts of each element.
-    fn lasting(&self) -> impl Iterator<Item = String> {
+    /// The texts of its elements.
+    pub fn elements(&self) -> impl Iterator<Item = &'t str> {
         let texts = self.elements.lines().flat_map(parts).map(str::trim);
-        texts.filter(|text| !text.is_empty()).map(lasting)
+        texts.filter(|text| !text.is_empty())
     }
 
-    /// How many elements there are, and the sum of what lasts of them.
-    pub fn sum(&self) -> (u64, Sum) {
-        let (mut count, mut sum) = (0, Sum::default());
-        for element in self.lasting() {
-            sum.add(&element);
-            count += 1;
-        }
-        (count, sum)
-    }
-
-    /// What lasts of elements, by their keys.
-    pub fn elements(&self) -> Elements {
-        self.lasting().map(|element| (key(&element).to_owned(), element)).collect()
+    /// What lasts of each element.
+    pub fn lasting(&self) -> impl Iterator<Item = String> {
+        self.elements().map(lasting)
     }
 }
 
@@ -87,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listings_are_counted_and_summed() {
+    fn listings_are_taken_apart() {
         let text = "table inet t {\n\tset s {\n\t\ttype ipv4_addr\n\t\tflags interval,timeout\n\
                     \t\ttimeout 1h\n\t\tcomment \"elements = { 1 }\"\n\
                     \t\telements = { 198.18.0.1 counter packets 1 bytes 2 timeout 2h expires 59m58s,\n\
@@ -95,14 +91,15 @@ mod tests {
         let listing = Listing::of(text).expect("a listing");
         let all =
             ["198.18.0.1 timeout 2h", "198.18.1.0/24 comment \"a, } b\"", "198.18.2.1-198.18.2.9"];
-        assert_eq!(listing.elements().into_values().collect::<Vec<_>>(), all);
-        assert_eq!(listing.sum(), (3, Sum::of(all)));
+        assert_eq!(listing.lasting().collect::<Vec<_>>(), all);
+        assert_eq!(listing.elements().nth(1), Some("198.18.1.0/24 expires 1m comment \"a, } b\""));
+        assert_eq!(listing.key_type(), Some("ipv4_addr"));
         assert_eq!(listing.timeout(), Some(Duration::from_secs(3600)));
         assert!(listing.has_timeouts() && !listing.is_dynamic());
 
         let empty = "table ip t {\n\tset s {\n\t\ttype ipv4_addr\n\t\tflags dynamic\n\t}\n}\n";
         let listing = Listing::of(empty).expect("a listing");
-        assert_eq!((listing.sum(), listing.is_dynamic()), ((0, Sum::default()), true));
+        assert_eq!((listing.lasting().count(), listing.is_dynamic()), (0, true));
         assert!(!listing.has_timeouts());
         for text in ["", "table ip t {", "}", &text[..200]] {
             assert!(Listing::of(text).is_err(), "{text}");

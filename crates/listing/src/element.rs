@@ -1,15 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! One element: its timeout, and what of it is the same wherever it is in force.
+//! One element: its key, its timeout, and what of it is the same wherever it is in force.
 
 use std::time::Duration;
 
-use crate::elements::key;
+/// Words that end the key of an element.
+const AFTER_KEY: [&str; 8] =
+    [":", "timeout", "expires", "comment", "counter", "limit", "quota", "last"];
 
 /// Words that begin state: counters and the like, which packets change.
 const STATE: [&str; 4] = ["counter", "limit", "quota", "last"];
 /// Words that end it.
 const AFTER_STATE: [&str; 4] = ["timeout", "expires", "comment", ":"];
+
+/// The key of an element.
+pub fn key(element: &str) -> &str {
+    let mut at = 0;
+    for word in element.split(' ') {
+        if at > 0 && AFTER_KEY.contains(&word) {
+            return &element[..at - 1];
+        }
+        at += word.len() + 1;
+    }
+    element
+}
+
+/// The texts of elements in a line: what is between commas, up to a comment. Both count outside of
+/// quotes only.
+pub fn parts(line: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    let end = line.find(|c| {
+        quoted ^= c == '"';
+        c == '#' && !quoted
+    });
+    let mut quoted = false;
+    line[..end.unwrap_or(line.len())].split(move |c| {
+        quoted ^= c == '"';
+        c == ',' && !quoted
+    })
+}
 
 /// An element without what changes while it is in force: what is left of its timeout, and its
 /// state.
@@ -31,18 +60,21 @@ pub fn lasting(element: &str) -> String {
     lasting
 }
 
+/// The word after another one that stands after the key, outside of quotes.
+pub fn after<'e>(element: &'e str, word: &str) -> Option<&'e str> {
+    let mut words = words(&element[key(element).len()..]);
+    words.find(|other| *other == word)?;
+    words.next()
+}
+
 /// The timeout that an element says of itself; zero if it never ends.
 pub fn timeout(element: &str) -> Option<Duration> {
-    let mut words = words(&element[key(element).len()..]);
-    words.find(|word| *word == "timeout")?;
-    duration(words.next()?)
+    after(element, "timeout").and_then(duration)
 }
 
 /// What is left of the timeout, if the element says that.
 pub fn expires(element: &str) -> Option<Duration> {
-    let mut words = words(&element[key(element).len()..]);
-    words.find(|word| *word == "expires")?;
-    duration(words.next()?)
+    after(element, "expires").and_then(duration)
 }
 
 /// The element such that adding it again gives it its whole timeout.
@@ -110,6 +142,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn keys_end_before_options_and_data() {
+        for (element, expected) in [
+            ("198.18.0.1", "198.18.0.1"),
+            ("198.18.0.1 timeout 1h comment \"a, b\"", "198.18.0.1"),
+            ("198.18.0.1 . 80 : accept", "198.18.0.1 . 80"),
+            ("2001:db8::/32 counter packets 0 bytes 0", "2001:db8::/32"),
+            ("comment", "comment"),
+        ] {
+            assert_eq!(key(element), expected);
+        }
+    }
+
+    #[test]
     fn what_lasts_is_told_from_what_changes() {
         for (element, expected) in [
             ("198.18.0.1", "198.18.0.1"),
@@ -134,6 +179,7 @@ mod tests {
         assert_eq!(seconds("198.18.0.1 timeout 90"), Some(90));
         assert_eq!(seconds("198.18.0.1 comment \"timeout 1h\""), None);
         assert_eq!(timeout("198.18.0.1 timeout 1500ms"), Some(Duration::from_millis(1500)));
+        assert_eq!(duration("1d2h3m4s5ms"), Some(Duration::from_millis(93_784_005)));
         assert_eq!((duration(""), duration("7x"), duration("1m7")), (None, None, None));
         assert_eq!(expires("198.18.0.1 timeout 1h expires 5m"), Some(Duration::from_secs(300)));
         for (element, expected) in [
