@@ -2,9 +2,11 @@
 
 //! `penstock fleet status`: the head of a fleet, and what became of it on each node.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
 use serde::Serialize;
+
+use crate::open_metrics::Metrics;
 
 /// The head, and the nodes.
 #[derive(Clone, Debug, Serialize)]
@@ -68,35 +70,24 @@ pub struct Node {
 impl Fleet {
     /// As OpenMetrics text.
     pub fn metrics(&self) -> String {
-        let mut out = String::new();
+        let mut text = Vec::new();
+        let mut metrics = Metrics::to(&mut text);
         let mut family = |name: &str, help: &str, value: &dyn Fn(&Node) -> u64| {
-            let _ = writeln!(out, "# TYPE penstock_fleet_{name} gauge");
-            let _ = writeln!(out, "# HELP penstock_fleet_{name} {help}");
+            metrics.family(name, "gauge", help);
             for node in &self.nodes {
-                // Names of nodes are letters, digits, dots, dashes and underscores.
-                let _ = writeln!(
-                    out,
-                    "penstock_fleet_{name}{{node=\"{}\",state=\"{}\"}} {}",
-                    node.name,
-                    node.state,
-                    value(node)
-                );
+                metrics.told(name, &[("node", &node.name), ("state", node.state)], value(node));
             }
         };
-        family("node_generation", "Generation in force.", &|node| node.generation);
-        family("node_behind", "1 if the node has not what is wanted of it.", &|node| {
+        family("fleet_node_generation", "Generation in force.", &|node| node.generation);
+        family("fleet_node_behind", "1 if the node has not what is wanted of it.", &|node| {
             u64::from(node.behind)
         });
-        family("node_repairs", "Sets put right since the agent began.", &|node| node.repairs);
-        family("node_age_seconds", "Time since it is in force.", &|node| node.age);
-        let _ = writeln!(
-            out,
-            "# TYPE penstock_fleet_generation gauge\n\
-             # HELP penstock_fleet_generation Generation of the head.\n\
-             penstock_fleet_generation {}\n# EOF",
-            self.generation
-        );
-        out
+        family("fleet_node_repairs", "Sets put right since the agent began.", &|n| n.repairs);
+        family("fleet_node_age_seconds", "Time since it is in force.", &|node| node.age);
+        metrics.gauge("fleet_generation", "Generation of the head.", self.generation);
+        // Memory takes all of it.
+        let _ = metrics.end();
+        String::from_utf8(text).unwrap_or_default()
     }
 }
 

@@ -7,6 +7,7 @@
 //! | [`show`] | the listings of `penstock show`, a file each: values, their text and their JSON |
 //! | [`fleet`] | the head of a fleet and its nodes |
 //! | [`metrics`] | the state as OpenMetrics |
+//! | [`open_metrics`] | the text of OpenMetrics, whatever it says |
 //! | [`list`] | lists that are printed entry by entry, since they may be long |
 //! | [`log`] | records of `log` statements: lines of the kernel's log, and nfnetlink_log |
 //! | [`trace`] | the lines of `nft monitor trace` |
@@ -39,6 +40,7 @@ pub mod json;
 pub mod list;
 pub mod log;
 pub mod metrics;
+pub mod open_metrics;
 pub mod rules;
 pub mod show;
 pub mod trace;

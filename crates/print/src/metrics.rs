@@ -1,86 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! What the dataplane counts, as OpenMetrics text (<https://github.com/prometheus/OpenMetrics>,
-//! version 1.0.0).
+//! What the dataplane counts, as OpenMetrics text.
 
 mod peers;
 
-use std::fmt::{Display, Write};
 use std::io;
 
 use penstock_lang::userdata;
 use penstock_program::expr::Expr;
 use penstock_ruleset::model::ObjectValue;
 
+use crate::open_metrics::Metrics;
 use crate::show::state::State;
 use crate::show::status::{PortTraffic, Traffic};
-
-/// Families of metrics, written one after the other.
-struct Metrics<'w> {
-    /// What is not written yet.
-    out: String,
-    to: &'w mut dyn io::Write,
-    /// The latest result of the writer.
-    written: io::Result<()>,
-}
-
-/// One metric's labels.
-type Labels<'a> = &'a [(&'a str, &'a str)];
-
-impl Metrics<'_> {
-    /// Writes the text so far.
-    fn flush(&mut self) {
-        if self.written.is_ok() {
-            self.written = self.to.write_all(self.out.as_bytes());
-        }
-        self.out.clear();
-    }
-
-    /// Begins a family. Names of counters end in `_total` in samples, and not here.
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.out, "# TYPE penstock_{name} {kind}\n# HELP penstock_{name} {help}");
-    }
-
-    fn told(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
-        /// Bytes that are written at once.
-        const TOGETHER: usize = 16 << 10;
-        let _ = write!(self.out, "penstock_{name}");
-        for (i, (label, value)) in labels.iter().enumerate() {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.out, "{}{label}=\"{value}\"", if i == 0 { '{' } else { ',' });
-        }
-        let _ = writeln!(self.out, "{} {value}", if labels.is_empty() { "" } else { "}" });
-        if self.out.len() >= TOGETHER {
-            self.flush();
-        }
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
-        self.family(name, "gauge", help);
-        self.told(name, &[], value);
-    }
-
-    /// A family of counters that differ in one label.
-    fn counters<'a>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &str,
-        values: impl IntoIterator<Item = (&'a str, u64)>,
-    ) {
-        self.family(name, "counter", help);
-        for (which, value) in values {
-            self.told(&format!("{name}_total"), &[(label, which)], value);
-        }
-    }
-}
 
 /// Writes the state.
 ///
 /// # Errors
 /// The error of the writer.
 pub fn write(state: &State<'_>, to: &mut dyn io::Write) -> io::Result<()> {
-    let mut metrics = Metrics { out: String::new(), to, written: Ok(()) };
+    let mut metrics = Metrics::to(to);
     metrics.family("build", "info", "The program.");
     metrics.told("build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
     metrics.gauge("start_time_seconds", "When the dataplane began.", state.started as f64 / 1e9);
@@ -89,9 +28,7 @@ pub fn write(state: &State<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     path(state, &mut metrics);
     tables(state, &mut metrics);
     peers::write(state.peer, &mut metrics);
-    metrics.out.push_str("# EOF\n");
-    metrics.flush();
-    metrics.written
+    metrics.end()
 }
 
 fn ruleset(state: &State<'_>, metrics: &mut Metrics<'_>) {

@@ -14,7 +14,7 @@ use penstock_feeds::flow::rules::FlowRules;
 use super::clock::{self, Backoff};
 use super::dataplane::{self, Failure};
 use super::lines::{Input, Inputs};
-use super::metrics::{self, Metrics, wall_time};
+use super::metrics::{self, wall_time};
 use super::options::Options;
 use super::owner::{Owned, Owner};
 use super::said::Said;
@@ -363,24 +363,13 @@ impl Feed<'_> {
 
     fn write_metrics(&mut self) {
         let Some(path) = &self.options.metrics else { return };
-        let mut to = Metrics::default();
-        let gauge = |name, help| (name, "gauge", help);
-        to.value(gauge("sessions", "BGP sessions that are up."), None, self.rib.sessions_up());
-        to.value(gauge("routes", "Routes of all sessions."), None, self.rib.len());
-        to.value(gauge("flows", "Flow specifications with rules."), None, self.flows);
-        for (family, value) in [
-            (metrics::ELEMENTS, (|s: &FedSet| s.len() as u64) as fn(&FedSet) -> u64),
-            (metrics::ADDED, |s| s.total.added),
-            (metrics::DELETED, |s| s.total.deleted),
-        ] {
-            for set in &self.sets {
-                to.value(family, Some(("set", &set.name)), value(set));
-            }
-        }
-        to.value(metrics::ERRORS, None, self.said.errors);
-        to.value(metrics::REFUSED, None, self.said.refusals);
-        to.value(metrics::READ, None, self.heard_at);
-        if let Err(why) = to.write(path) {
+        let written = metrics::write(path, |to| {
+            to.gauge("feed_sessions", "BGP sessions that are up.", self.rib.sessions_up());
+            to.gauge("feed_routes", "Routes of all sessions.", self.rib.len());
+            to.gauge("feed_flows", "Flow specifications with rules.", self.flows);
+            metrics::of_feed(to, &self.sets, &self.said, self.heard_at);
+        });
+        if let Err(why) = written {
             self.said.failure(why);
         }
     }

@@ -1,70 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Metrics of a feed in a file, for the textfile collector of node_exporter: OpenMetrics 1.0.0.
+//! Metrics of a feed in a file, for the textfile collector of node_exporter.
 
-use std::fmt::{Display, Write};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use penstock_files::Access;
+use penstock_print::open_metrics::Metrics;
 
-/// The text of a file.
-#[derive(Default)]
-pub struct Metrics {
-    text: String,
-    family: &'static str,
+use super::said::Said;
+use super::set::FedSet;
+
+/// Replaces a file by what `tell` tells.
+///
+/// # Errors
+/// It cannot be written: a sentence.
+pub fn write(path: &Path, tell: impl FnOnce(&mut Metrics<'_>)) -> Result<(), String> {
+    let mut text = Vec::new();
+    let mut metrics = Metrics::to(&mut text);
+    tell(&mut metrics);
+    let written = metrics.end().and_then(|()| penstock_files::replace(path, &text, Access::Umask));
+    written.map_err(|e| format!("{}: {e}", path.display()))
 }
 
-impl Metrics {
-    /// A value of a family, which begins with its first value. Names of counters end in `_total`
-    /// in samples, and not here.
-    pub fn value(
-        &mut self,
-        (family, kind, help): (&'static str, &str, &str),
-        label: Option<(&str, &str)>,
-        value: impl Display,
-    ) {
-        if std::mem::replace(&mut self.family, family) != family {
-            let _ = writeln!(
-                self.text,
-                "# TYPE penstock_feed_{family} {kind}\n# HELP penstock_feed_{family} {help}"
-            );
-        }
-        let total = if kind == "counter" { "_total" } else { "" };
-        let _ = write!(self.text, "penstock_feed_{family}{total}");
-        if let Some((name, value)) = label {
-            let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-            let _ = write!(self.text, "{{{name}=\"{value}\"}}");
-        }
-        let _ = writeln!(self.text, " {value}");
+/// What all feeds have: their sets, what was said, and when the source was read last, in seconds
+/// since the epoch.
+pub fn of_feed(metrics: &mut Metrics<'_>, sets: &[FedSet], said: &Said, read: u64) {
+    metrics.family("feed_elements", "gauge", "Elements of the set.");
+    for set in sets {
+        metrics.told("feed_elements", &[("set", &set.name)], set.len());
     }
-
-    /// Replaces a file.
-    ///
-    /// # Errors
-    /// It cannot be written: a sentence.
-    pub fn write(mut self, path: &Path) -> Result<(), String> {
-        self.text.push_str("# EOF\n");
-        penstock_files::replace(path, self.text.as_bytes(), Access::Umask)
-            .map_err(|e| format!("{}: {e}", path.display()))
-    }
+    let mut counters = |name: &str, help: &str, value: fn(&FedSet) -> u64| {
+        metrics.counters(name, help, "set", sets.iter().map(|set| (&*set.name, value(set))));
+    };
+    counters("feed_added", "Elements that were added.", |set| set.total.added);
+    counters("feed_deleted", "Elements that were deleted.", |set| set.total.deleted);
+    metrics.counter("feed_errors", "Attempts that failed.", said.errors);
+    metrics.counter("feed_refused", "Entries that were not taken.", said.refusals);
+    let help = "When the source was read last, in seconds.";
+    metrics.gauge("feed_read_timestamp_seconds", help, read);
 }
 
 /// Seconds since the epoch.
 pub fn wall_time() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
-
-/// Families that several feeds have.
-pub const ELEMENTS: (&str, &str, &str) = ("elements", "gauge", "Elements of the set.");
-/// Elements that were added to sets.
-pub const ADDED: (&str, &str, &str) = ("added", "counter", "Elements that were added.");
-/// Elements that were deleted from sets.
-pub const DELETED: (&str, &str, &str) = ("deleted", "counter", "Elements that were deleted.");
-/// Failures of the source or the dataplane.
-pub const ERRORS: (&str, &str, &str) = ("errors", "counter", "Attempts that failed.");
-/// When the source was read last.
-pub const READ: (&str, &str, &str) =
-    ("read_timestamp_seconds", "gauge", "When the source was read last, in seconds.");
-/// Entries that are not taken.
-pub const REFUSED: (&str, &str, &str) = ("refused", "counter", "Entries that were not taken.");

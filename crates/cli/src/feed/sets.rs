@@ -12,7 +12,7 @@ use penstock_feeds::span::Span;
 
 use super::clock::Backoff;
 use super::dataplane;
-use super::metrics::{self, Metrics};
+use super::metrics;
 use super::options::Options;
 use super::said::Said;
 use super::set::{Changed, FedSet};
@@ -109,20 +109,8 @@ impl FedSets {
     /// Writes metrics, if that is asked for.
     pub fn write_metrics(&self, path: Option<&Path>, said: &mut Said, read: u64) {
         let Some(path) = path else { return };
-        let mut to = Metrics::default();
-        for (family, value) in [
-            (metrics::ELEMENTS, (|s: &FedSet| s.len() as u64) as fn(&FedSet) -> u64),
-            (metrics::ADDED, |s| s.total.added),
-            (metrics::DELETED, |s| s.total.deleted),
-        ] {
-            for set in &self.sets {
-                to.value(family, Some(("set", &set.name)), value(set));
-            }
-        }
-        to.value(metrics::ERRORS, None, said.errors);
-        to.value(metrics::REFUSED, None, said.refusals);
-        to.value(metrics::READ, None, read);
-        if let Err(why) = to.write(path) {
+        let written = metrics::write(path, |to| metrics::of_feed(to, &self.sets, said, read));
+        if let Err(why) = written {
             said.failure(why);
         }
     }

@@ -2,7 +2,7 @@
 
 //! How far other firewalls are in step.
 
-use super::Metrics;
+use crate::open_metrics::Metrics;
 use crate::show::nats::{NatsNodeStatus, NatsStatus};
 use crate::show::own_side::OwnSideStatus;
 use crate::show::peer::PeerStatus;
