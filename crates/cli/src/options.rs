@@ -3,6 +3,7 @@
 //! The options of every command: the tables that parsers, usage texts, completion and manual pages
 //! agree on.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use penstock_daemon::{err, out};
@@ -64,6 +65,31 @@ impl Opt {
         let short = self.short.map(|c| format!("-{c}"));
         short.into_iter().chain(self.long.map(|l| format!("--{l}")))
     }
+}
+
+/// A word of a command line as text.
+///
+/// # Errors
+/// It is none.
+pub fn text(word: OsString) -> Result<String, String> {
+    word.into_string().map_err(|word| format!("{} is no text", word.display()))
+}
+
+/// The two parts of an option's argument, neither of them empty.
+///
+/// # Errors
+/// It does not have them: a sentence that says which form it has.
+pub fn pair(
+    option: &str,
+    form: &str,
+    text: &str,
+    between: char,
+) -> Result<(String, String), String> {
+    let parts = text.split_once(between);
+    let parts = parts.filter(|(left, right)| !left.is_empty() && !right.is_empty());
+    parts
+        .map(|(left, right)| (left.to_owned(), right.to_owned()))
+        .ok_or_else(|| format!("--{option} takes {form}, not `{text}`"))
 }
 
 /// What a command has to do. Where that is only to say how it is used, because it was asked

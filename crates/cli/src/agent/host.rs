@@ -51,7 +51,7 @@ impl Host for Dataplane {
     ) -> Result<(), NotCommitted> {
         let mut client = match Client::connect() {
             Ok(Some(client)) => client,
-            Ok(None) => return Err(NotCommitted::NoDataplane(dataplane::NONE[7..].to_owned())),
+            Ok(None) => return Err(NotCommitted::NoDataplane(one_line(dataplane::NONE))),
             Err(e) => return Err(NotCommitted::NoDataplane(words(&e))),
         };
         let files = TreeFiles::new(commit.tree, commit.whole, commit.elements);

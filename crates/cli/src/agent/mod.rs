@@ -25,7 +25,7 @@ use penstock_fleet::key::PublicKey;
 use penstock_fleet::report::is_node_name;
 
 use crate::fleet::source::{self, Source};
-use crate::options::{Opt, Values, flag, given, long, usage_lines};
+use crate::options::{Opt, Values, flag, given, long, pair, text, usage_lines};
 use crate::setup::sentence;
 use host::{Dataplane, DryRun, Simulated};
 
@@ -97,25 +97,23 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
         match arg {
             Short('h') | Long("help") => return Ok(None),
             Long("key") => keys = Some(PathBuf::from(parser.value().map_err(sentence)?)),
-            Long("node") => node = Some(text(&mut parser)?),
+            Long("node") => node = Some(value(&mut parser)?),
             Long("label") => {
-                let label = text(&mut parser)?;
-                let (name, value) = label
-                    .split_once('=')
-                    .filter(|(name, value)| {
-                        !name.is_empty() && !value.is_empty() && *name != "node"
-                    })
-                    .ok_or_else(|| format!("--label takes NAME=VALUE, not `{label}`"))?;
-                labels.insert(name.to_owned(), value.to_owned());
+                let label = value(&mut parser)?;
+                let (name, value) = pair("label", "NAME=VALUE", &label, '=')?;
+                if name == "node" {
+                    return Err(format!("--label takes NAME=VALUE, not `{label}`"));
+                }
+                labels.insert(name, value);
             }
             Long("state") => state = parser.value().map_err(sentence)?.into(),
-            Long("health") => health.push(text(&mut parser)?),
-            Long("confirm") => confirm = seconds("confirm", &text(&mut parser)?, 2)?,
-            Long("lease") => lease = seconds("lease", &text(&mut parser)?, 3)?,
-            Long("compare") => compare = seconds("compare", &text(&mut parser)?, 1)?,
+            Long("health") => health.push(value(&mut parser)?),
+            Long("confirm") => confirm = seconds("confirm", &value(&mut parser)?, 2)?,
+            Long("lease") => lease = seconds("lease", &value(&mut parser)?, 3)?,
+            Long("compare") => compare = seconds("compare", &value(&mut parser)?, 1)?,
             Long("dry-run") => dry_run = true,
             Long("simulate") => {
-                let nodes = text(&mut parser)?.parse().ok().filter(|n| (1..=NODES).contains(n));
+                let nodes = value(&mut parser)?.parse().ok().filter(|n| (1..=NODES).contains(n));
                 let wrong = || format!("--simulate takes a number of nodes from 1 to {NODES}");
                 simulate = Some(nodes.ok_or_else(wrong)?);
             }
@@ -144,9 +142,9 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Asked>, String> 
     Ok(Some(Asked { source, settings, dry_run, simulate }))
 }
 
-fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
-    let value = parser.value().map_err(sentence)?;
-    value.into_string().map_err(|value| format!("{} is no text", value.display()))
+/// The value of an option.
+fn value(parser: &mut lexopt::Parser) -> Result<String, String> {
+    text(parser.value().map_err(sentence)?)
 }
 
 fn seconds(option: &str, text: &str, least: u64) -> Result<Duration, String> {

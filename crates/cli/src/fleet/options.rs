@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use lexopt::Arg::{Long, Short, Value};
 
 use super::source::{self, Source};
-use crate::options::{Opt, Values, flag, long, usage_lines};
+use crate::options::{Opt, Values, flag, long, pair, text, usage_lines};
 use crate::setup::sentence;
 
 /// All options.
@@ -311,17 +311,6 @@ fn command(words: Vec<OsString>, form: Form) -> Result<Command, String> {
             return Err(format!("there is no `fleet {word}`: {}", WORDS.join(", ")));
         }
     })
-}
-
-fn text(word: OsString) -> Result<String, String> {
-    word.into_string().map_err(|word| format!("{} is no text", word.display()))
-}
-
-fn pair(option: &str, form: &str, text: &str, between: char) -> Result<(String, String), String> {
-    let pair =
-        text.split_once(between).filter(|(left, right)| !left.is_empty() && !right.is_empty());
-    pair.map(|(left, right)| (left.to_owned(), right.to_owned()))
-        .ok_or_else(|| format!("--{option} takes {form}, not `{text}`"))
 }
 
 fn label_of(label: &str) -> Result<(), String> {
