@@ -191,20 +191,26 @@ impl<'a> Agent<'a> {
             Err(e) => return Outcome::NotYet(e.to_string()),
         };
         let reads_elements = host.reads_elements();
-        let all = |tree: &Tree| {
-            let all = tree.manifest.sets.iter().map(|set| match reads_elements {
-                true => tree::elements(set, &blobs).map(|elements| text::added(set, &elements)),
-                false => tree::checked(set, &blobs).map(|()| String::new()),
-            });
-            all.collect::<Result<String, Error>>()
+        // All elements are read once, for tests and for what is put in force.
+        let read_all = || match reads_elements {
+            true => text::all(&tree.manifest, &blobs),
+            false => tree
+                .manifest
+                .sets
+                .iter()
+                .try_for_each(|set| tree::checked(set, &blobs))
+                .map(|()| String::new()),
         };
+        let mut all = None;
         if !tree.manifest.tests.is_empty() {
-            let tested = all(&tree).map_err(|e| e.to_string());
-            let tested =
-                tested.and_then(|elements| host.test(&tree, &self.settings.node, &elements));
-            if let Err(why) = tested {
+            let elements = match read_all() {
+                Ok(elements) => elements,
+                Err(e) => return Outcome::NotYet(e.to_string()),
+            };
+            if let Err(why) = host.test(&tree, &self.settings.node, &elements) {
                 return Outcome::Refused(why);
             }
+            all = Some(elements);
         }
         // What was confirmed before is not asked about again.
         let restored = self.machine.memory().good.is_some_and(|good| good.tree == goal.tree);
@@ -228,7 +234,7 @@ impl<'a> Agent<'a> {
         };
         let whole = done.is_none();
         if whole {
-            let elements = match all(&tree) {
+            let elements = match all.map_or_else(read_all, Ok) {
                 Ok(elements) => elements,
                 Err(e) => return Outcome::NotYet(e.to_string()),
             };

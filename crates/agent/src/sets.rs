@@ -297,11 +297,7 @@ impl Sets {
     /// Puts the whole ruleset in force again.
     fn put_all(&mut self, now: &InForce<'_>, host: &mut dyn Host) -> Result<(), String> {
         let tree = Tree::read(now.tree, now.blobs).map_err(|e| e.to_string())?;
-        let all =
-            now.manifest.sets.iter().map(|set| {
-                tree::elements(set, now.blobs).map(|elements| text::added(set, &elements))
-            });
-        let all = all.collect::<Result<String, _>>().map_err(|e| e.to_string())?;
+        let all = text::all(now.manifest, now.blobs).map_err(|e| e.to_string())?;
         commit(now, &tree, true, &all, host)?;
         self.begin_anew();
         Ok(())

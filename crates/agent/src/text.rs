@@ -2,12 +2,24 @@
 
 //! Elements as commands of nft.
 
+use penstock_fleet::blobs::Blobs;
 use penstock_fleet::elements::{Delta, Elements};
-use penstock_fleet::manifest::SetData;
+use penstock_fleet::manifest::{Manifest, SetData};
+use penstock_fleet::store::Error;
+use penstock_fleet::tree;
 
 /// Adds elements to a set.
 pub fn added(set: &SetData, elements: &Elements) -> String {
     command("add", set, elements.values().map(String::as_str))
+}
+
+/// Adds the elements of all sets of a manifest.
+///
+/// # Errors
+/// A blob is missing or damaged.
+pub fn all(manifest: &Manifest, blobs: &Blobs<'_>) -> Result<String, Error> {
+    let sets = manifest.sets.iter();
+    sets.map(|set| tree::elements(set, blobs).map(|elements| added(set, &elements))).collect()
 }
 
 /// Deletes elements of a set, and adds others.

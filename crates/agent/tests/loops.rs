@@ -160,6 +160,32 @@ impl Fleet {
         manifest
     }
 
+    /// Publishes a set with tests.
+    fn tested(&self, elements: &str) -> Manifest {
+        let mut draft = Draft::default();
+        let set = draft.set(["inet", "fw", "s"], &elements::parse(elements).expect("elements"));
+        let files = [
+            ("main.nft".to_owned(), draft.file(b"one\n")),
+            ("fw.test".to_owned(), draft.file(b"test one\n")),
+        ];
+        let manifest = Manifest {
+            form: FORM,
+            main: "main.nft".into(),
+            files: files.into(),
+            tests: vec!["fw.test".into()],
+            sets: vec![set],
+            ..Manifest::default()
+        };
+        self.publish(draft, &manifest);
+        manifest
+    }
+
+    /// Where a blob is in the store.
+    fn file_of(&self, blob: Digest) -> PathBuf {
+        let digits = blob.to_string();
+        self.folder.join("store/blobs").join(&digits[..2]).join(&digits[2..])
+    }
+
     fn report(&self) -> Report {
         let reports = self.store.reports().expect("asked");
         Report::read(&reports[0].1).expect("a report")
@@ -284,26 +310,9 @@ fn tests_of_a_tree_come_before_it_is_in_force() {
     let open = || -> Result<Box<dyn Store>, Error> { Ok(Box::new(fleet.store.clone())) };
     let mut dataplane = Dataplane { number: Some(1), ..Dataplane::default() };
     let mut agent = Agent::new(fleet.settings(), &open).expect("an agent");
-    let with = |elements: &str| {
-        let mut draft = Draft::default();
-        let set = draft.set(["inet", "fw", "s"], &elements::parse(elements).expect("elements"));
-        let files = [
-            ("main.nft".to_owned(), draft.file(b"one\n")),
-            ("fw.test".to_owned(), draft.file(b"test one\n")),
-        ];
-        let manifest = Manifest {
-            form: FORM,
-            main: "main.nft".into(),
-            files: files.into(),
-            tests: vec!["fw.test".into()],
-            sets: vec![set],
-            ..Manifest::default()
-        };
-        fleet.publish(draft, &manifest);
-    };
-    with("198.18.0.1");
+    fleet.tested("198.18.0.1");
     agent.turn(&mut dataplane, NOW);
-    with("198.18.0.66");
+    fleet.tested("198.18.0.66");
     agent.turn(&mut dataplane, NOW);
     assert_eq!(fleet.told(), (1, State::Refused, "a test fails".into()));
     assert_eq!((dataplane.given.len(), dataplane.tests.len()), (1, 2));
@@ -345,16 +354,29 @@ fn damaged_blob_is_tried_again() {
     let mut dataplane = Dataplane { number: Some(1), ..Dataplane::default() };
     let mut agent = Agent::new(fleet.settings(), &open).expect("an agent");
     let manifest = fleet.main("one\n");
-    let digits = Digest::of(&manifest.bytes()).to_string();
-    let file = fleet.folder.join("store/blobs").join(&digits[..2]).join(&digits[2..]);
+    let digest = Digest::of(&manifest.bytes());
+    let file = fleet.file_of(digest);
     let whole = std::fs::read(&file).expect("a blob");
     std::fs::write(&file, &whole[..20]).expect("written");
     agent.turn(&mut dataplane, NOW);
-    let why = format!("blob {digits} is damaged in the store");
+    let why = format!("blob {digest} is damaged in the store");
     assert_eq!(fleet.told(), (0, State::Trying, why));
     std::fs::write(&file, &whole).expect("written");
     agent.turn(&mut dataplane, NOW);
     assert_eq!(fleet.told(), (1, State::InForce, String::new()));
+
+    // Elements that tests need are no other.
+    let digest = fleet.tested("198.18.0.2").sets[0].chunks[0].digest;
+    let file = fleet.file_of(digest);
+    let whole = std::fs::read(&file).expect("a blob");
+    std::fs::remove_file(&file).expect("there");
+    agent.turn(&mut dataplane, NOW);
+    let (generation, state, why) = fleet.told();
+    assert_eq!((generation, state, dataplane.tests.len()), (1, State::Trying, 0));
+    assert!(why.contains(&digest.to_string()), "{why}");
+    std::fs::write(&file, &whole).expect("written");
+    agent.turn(&mut dataplane, NOW);
+    assert_eq!(fleet.told(), (2, State::InForce, String::new()));
 }
 
 #[test]
