@@ -173,35 +173,45 @@ impl Sets {
     }
 
     fn renew(&mut self, now: &InForce<'_>, host: &mut dyn Host) -> Result<(), String> {
-        for (title, time) in self.renewals.take_due(Instant::now()) {
-            let Some(set) = now.manifest.set(&title) else { continue };
-            let renewed = self.renew_group(set, time, now, host);
-            let left = if renewed.is_ok() { time } else { AGAIN };
-            self.renewals.put(&title, time, left, Instant::now(), fastrand::f64());
+        let due = self.renewals.take_due(Instant::now());
+        let mut result = Ok(());
+        // Groups of one set are next to each other.
+        for groups in due.chunk_by(|(a, _), (b, _)| a == b) {
+            let Some(set) = groups.first().and_then(|(title, _)| now.manifest.set(title)) else {
+                continue;
+            };
+            let times: Vec<Duration> = groups.iter().map(|(_, time)| *time).collect();
+            let renewed = self.renew_set(set, &times, now, host);
+            let (title, instant) = (set.title(), Instant::now());
+            for time in times {
+                let left = if renewed.is_ok() { time } else { AGAIN };
+                self.renewals.put(&title, time, left, instant, fastrand::f64());
+            }
             if let Err(why) = renewed {
                 // The set may be another one than the published one.
                 (self.compared, self.compare_at) = (None, Instant::now());
-                return Err(format!("elements of set {title} are not renewed: {why}"));
+                result = Err(format!("elements of set {title} are not renewed: {why}"));
             }
         }
-        Ok(())
+        result
     }
 
-    fn renew_group(
+    /// Renews elements of a set that have one of these timeouts.
+    fn renew_set(
         &self,
         set: &SetData,
-        time: Duration,
+        times: &[Duration],
         now: &InForce<'_>,
         host: &mut dyn Host,
     ) -> Result<(), String> {
         let usual = self.timeouts.as_ref().and_then(|all| all.get(&set.title())).copied();
         let tree = Tree::read(now.tree, now.blobs).map_err(|e| e.to_string())?;
         let elements = tree::elements(set, now.blobs).map_err(|e| e.to_string())?;
-        let all: Vec<String> = elements
-            .values()
-            .filter(|element| timeout(element).or(usual) == Some(time))
-            .map(|element| renewed(element, time))
-            .collect();
+        let renewed = |element: &String| {
+            let time = timeout(element).or(usual).filter(|time| times.contains(time))?;
+            Some(renewed(element, time))
+        };
+        let all: Vec<String> = elements.values().filter_map(renewed).collect();
         all.chunks(TOGETHER).try_for_each(|some| {
             let delta = Delta { remove: Vec::new(), add: some.to_vec() };
             commit(now, &tree, false, &text::changed(set, &delta), host)

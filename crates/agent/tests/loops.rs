@@ -34,6 +34,10 @@ struct Dataplane {
     there: String,
     /// Commands make the set what was published.
     mends: bool,
+    /// Sets may have timeouts.
+    timeouts: bool,
+    /// Commands with this that are no whole ruleset are refused.
+    refuse_with: Option<&'static str>,
 }
 
 impl Host for Dataplane {
@@ -60,6 +64,9 @@ impl Host for Dataplane {
         if self.refuse_elements && !commit.whole {
             return Err(NotCommitted::Refused("no such element".into()));
         }
+        if self.refuse_with.is_some_and(|part| !commit.whole && commit.elements.contains(part)) {
+            return Err(NotCommitted::Refused("not this one".into()));
+        }
         if !commit.confirm.is_zero() {
             healthy().map_err(NotCommitted::RolledBack)?;
         }
@@ -81,6 +88,9 @@ impl Host for Dataplane {
         match self.there.as_str() {
             "gone" => Ok(None),
             "busy" => Err("it cannot be asked now".into()),
+            _ if self.timeouts => {
+                Ok(Some(listing(elements).replace("ipv4_addr", "ipv4_addr\n\t\tflags timeout")))
+            }
             _ => Ok(Some(listing(elements))),
         }
     }
@@ -316,6 +326,36 @@ fn tests_of_a_tree_come_before_it_is_in_force() {
     agent.turn(&mut dataplane, NOW);
     assert_eq!(fleet.told(), (1, State::Refused, "a test fails".into()));
     assert_eq!((dataplane.given.len(), dataplane.tests.len()), (1, 2));
+}
+
+#[test]
+fn a_set_that_cannot_be_renewed_keeps_no_other_from_it() {
+    let fleet = Fleet::new("renewed");
+    let open = || -> Result<Box<dyn Store>, Error> { Ok(Box::new(fleet.store.clone())) };
+    let mut dataplane = Dataplane {
+        number: Some(1),
+        generation: Some(1),
+        timeouts: true,
+        refuse_with: Some("inet fw a "),
+        ..Dataplane::default()
+    };
+    let mut agent = Agent::new(fleet.settings(), &open).expect("an agent");
+    let mut draft = Draft::default();
+    let elements = elements::parse("198.18.0.1 timeout 1s").expect("one");
+    let manifest = Manifest {
+        form: FORM,
+        main: "main.nft".into(),
+        files: [("main.nft".to_owned(), draft.file(b"one\n"))].into(),
+        sets: ["a", "b"].map(|set| draft.set(["inet", "fw", set], &elements)).into(),
+        ..Manifest::default()
+    };
+    fleet.publish(draft, &manifest);
+    agent.turn(&mut dataplane, NOW);
+    // Both are due by then.
+    std::thread::sleep(Duration::from_millis(800));
+    agent.turn(&mut dataplane, NOW);
+    let renewed = "add element inet fw b { 198.18.0.1 timeout 1s expires 0s999ms,\n}\n";
+    assert!(dataplane.given.iter().any(|given| given == renewed), "{:?}", dataplane.given);
 }
 
 #[test]
