@@ -19,7 +19,7 @@ use penstock_program::image::{ChainIndex, Image, LinkedVerdict, RuleIndex};
 use penstock_program::op::{Load, Op};
 use penstock_ruleset::Family;
 use penstock_ruleset::link::{Linked, LinkedBase};
-use penstock_ruleset::model::Rule;
+use penstock_ruleset::model::{Chain, Rule, Table};
 
 use super::{Base, ChainKey, Split, Way, key_of};
 use crate::attach::kernel_half::reach::{Part, Reach};
@@ -86,12 +86,8 @@ impl Split<'_> {
     }
 
     fn leading_rules(&self, base: &Base<'_>, image: &Image) -> u32 {
-        let table = self.tables.iter().find(|table| table.handle == base.key.0);
-        let found = table.and_then(|table| {
-            let chain = table.chains.iter().find(|chain| chain.handle == base.key.1)?;
-            Some((table, chain, image.chain(base.linked.chain)?))
-        });
-        let Some((table, chain, linked)) = found else { return 0 };
+        let linked = image.chain(base.linked.chain);
+        let Some(((table, chain), linked)) = self.chain_of(base).zip(linked) else { return 0 };
         let leads = |(rule, index): (&Arc<Rule>, u32)| {
             if self.taken.rules.contains(&(table.handle, rule.handle)) {
                 return false;
@@ -104,9 +100,15 @@ impl Split<'_> {
         rules.take_while(|rule| leads(*rule)).count() as u32
     }
 
-    fn handle_at(&self, base: &Base<'_>, rule: u32) -> Option<u64> {
+    /// A base chain and its table, as clients have made them.
+    fn chain_of(&self, base: &Base<'_>) -> Option<(&Table, &Chain)> {
         let table = self.tables.iter().find(|table| table.handle == base.key.0)?;
         let chain = table.chains.iter().find(|chain| chain.handle == base.key.1)?;
+        Some((table, chain))
+    }
+
+    fn handle_at(&self, base: &Base<'_>, rule: u32) -> Option<u64> {
+        let (_, chain) = self.chain_of(base)?;
         Some(chain.rules.get(rule as usize)?.handle)
     }
 
