@@ -5,27 +5,8 @@
 
 use std::fs;
 
-use super::pair::{Pair, Peer};
+use super::pair::{CHANGED, Pair, Peer};
 use crate::net::{Net, Reading, sh};
-
-/// A rule that has packets change a set and a map.
-const RULES: &str = "table ip changed {
-	set seen {
-		type ipv4_addr
-		flags dynamic, timeout
-		timeout 1h
-	}
-	map places {
-		type ipv4_addr : inet_service
-		flags dynamic
-		size 100
-	}
-	chain see {
-		type filter hook forward priority -5; policy accept;
-		udp dport 5000 update @seen { ip saddr } update @places { ip daddr : udp sport }
-	}
-}
-";
 
 /// Names of R, P and C.
 const NODES: [&str; 3] = ["fw1", "fw2", "fw3"];
@@ -121,7 +102,7 @@ impl Cluster {
     /// Loads the rules that change sets.
     fn load(&self, namespace: &str) {
         let file = self.pair.path("changed.nft");
-        fs::write(&file, RULES).unwrap();
+        fs::write(&file, CHANGED).unwrap();
         self.pair.net.ok(namespace, &format!("$PENSTOCK nft -f {}", file.display()));
     }
 
@@ -225,25 +206,8 @@ fn nodes_hear_of_the_others_and_each_can_take_over() {
 #[test]
 fn a_translated_stream_survives_the_death_of_its_node() {
     let Some(mut cluster) = Cluster::of_three(1) else { return };
-    let path = |name: &str| cluster.pair.path(name);
-    let (stop, count, log) = (path("stop"), path("count"), path("stream.log"));
-    let line = format!(
-        "python3 {} {} {} 2>&1",
-        path("stream.py").display(),
-        stop.display(),
-        count.display()
-    );
-    let stream = cluster.pair.net.spawn_in_file(&cluster.pair.net.a, &line, &log);
-    cluster.pair.programs.push(stream);
-    let counted = || -> u64 { fs::read_to_string(&count).unwrap_or_default().parse().unwrap_or(0) };
-    let goes_on = |cluster: &Cluster, what: &str| {
-        let before = counted();
-        cluster.pair.net.until_within(30, what, |_| {
-            assert_eq!(fs::read_to_string(&log).unwrap_or_default(), "", "{what}");
-            counted() > before + 20
-        });
-    };
-    goes_on(&cluster, "the stream begins");
+    cluster.pair.begin_stream();
+    cluster.pair.stream_goes_on("the stream begins");
     let p = cluster.pair.p.clone();
     cluster.until_known(&p, "fw1", || cluster.pair.connections(true).len());
     // No word of the host's kernel reaches A and B after the end of the dataplane.
@@ -258,17 +222,14 @@ fn a_translated_stream_survives_the_death_of_its_node() {
     });
     cluster.pair.move_addresses(false);
     cluster.pair.becomes_primary(false);
-    goes_on(&cluster, "the stream goes on through another node");
+    cluster.pair.stream_goes_on("the stream goes on through another node");
     // The third one has it from the second by now.
     let c = cluster.c.clone();
     cluster.until_known(&c, "fw2", || cluster.pair.connections(false).len());
     cluster.pair.net.until_within(30, "the node is missed", |net| {
         net.ok(&c, "$PENSTOCK show").contains("node fw1: silent")
     });
-    fs::write(&stop, "").unwrap();
-    let said = cluster.pair.programs.pop().unwrap().wait();
-    let log = fs::read_to_string(&log).unwrap();
-    assert!(log.contains("answered"), "{said}{log}");
+    cluster.pair.end_stream();
 }
 
 #[test]

@@ -217,28 +217,8 @@ const WINDOWS: &str = "FTFW {\n}\nOptions {\nTCPWindowTracking On\n}";
 /// A translated stream goes on through the other firewall, and back.
 fn a_stream_survives(peer: Peer, mode: &str, workers: u32) {
     let Some(mut pair) = Pair::new(peer, mode, Link::Unicast4, workers) else { return };
-    let (stop, count) = (pair.path("stop"), pair.path("count"));
-    let line = format!(
-        "python3 {} {} {} 2>&1",
-        pair.path("stream.py").display(),
-        stop.display(),
-        count.display()
-    );
-    let stream = pair.net.spawn_in_file(&pair.net.a, &line, &pair.path("stream.log"));
-    pair.programs.push(stream);
-    let counted = || {
-        let text = std::fs::read_to_string(&count).unwrap_or_default();
-        text.parse::<u64>().unwrap_or_default()
-    };
-    let goes_on = |pair: &Pair, what: &str| {
-        let before = counted();
-        let log = || std::fs::read_to_string(pair.path("stream.log")).unwrap_or_default();
-        pair.net.until_within(30, what, |_| {
-            assert_eq!(log(), "", "{what}");
-            counted() > before + 20
-        });
-    };
-    goes_on(&pair, "the stream begins");
+    pair.begin_stream();
+    pair.stream_goes_on("the stream begins");
     // What is entered at once is not kept.
     let is_told =
         |pair: &Pair, of_r: bool| pair.cached(of_r) > 0 || mode.contains("DisableExternalCache");
@@ -246,18 +226,15 @@ fn a_stream_survives(peer: Peer, mode: &str, workers: u32) {
     pair.move_addresses(false);
     pair.becomes_primary(false);
     pair.net.ok(&pair.net.r, "$PENSTOCK failover backup");
-    goes_on(&pair, "the stream goes on through the peer");
+    pair.stream_goes_on("the stream goes on through the peer");
     pair.net.until("it is told back", |_| is_told(&pair, true));
     pair.move_addresses(true);
     pair.becomes_primary(true);
-    goes_on(&pair, "the stream is back");
+    pair.stream_goes_on("the stream is back");
     let connections = pair.connections(true);
     let translated = |line: &String| line.contains("dport=80") && line.contains("dst=198.18.1.1");
     assert!(connections.iter().any(translated), "{connections:#?}");
-    std::fs::write(&stop, "").unwrap();
-    let said = pair.programs.pop().unwrap().wait();
-    let log = std::fs::read_to_string(pair.path("stream.log")).unwrap();
-    assert!(log.contains("answered"), "{said}{log}");
+    pair.end_stream();
 }
 
 #[test]

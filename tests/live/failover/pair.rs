@@ -191,6 +191,9 @@ print("done", flush=True)
 time.sleep(1000)
 "#;
 
+/// The script of a stream, what stops it, where it counts, and what it says.
+const STREAM_FILES: [&str; 4] = ["stream.py", "stop", "count", "stream.log"];
+
 /// Sends numbers and waits for each, until a file is there. Says how many came back.
 const STREAM: &str = r#"
 import os, socket, sys, time
@@ -212,6 +215,25 @@ while not os.path.exists(sys.argv[1]):
     time.sleep(0.01)
 print("answered", count)
 "#;
+
+/// A rule that has packets change a set and a map.
+pub const CHANGED: &str = "table ip changed {
+	set seen {
+		type ipv4_addr
+		flags dynamic, timeout
+		timeout 1h
+	}
+	map places {
+		type ipv4_addr : inet_service
+		flags dynamic
+		size 100
+	}
+	chain see {
+		type filter hook forward priority -5; policy accept;
+		udp dport 5000 update @seen { ip saddr } update @places { ip daddr : udp sport }
+	}
+}
+";
 
 impl Pair {
     /// Both run, and R has the addresses. `None` where something is missing.
@@ -268,6 +290,36 @@ impl Pair {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.net.directory.join(name)
+    }
+
+    /// A stream from A to B begins, of which each part is answered.
+    pub fn begin_stream(&mut self) {
+        let [script, stop, count, log] = STREAM_FILES.map(|name| self.path(name));
+        let line =
+            format!("python3 {} {} {} 2>&1", script.display(), stop.display(), count.display());
+        let stream = self.net.spawn_in_file(&self.net.a, &line, &log);
+        self.programs.push(stream);
+    }
+
+    /// Waits until more of the stream is answered.
+    pub fn stream_goes_on(&self, what: &str) {
+        let [_, _, count, log] = STREAM_FILES.map(|name| self.path(name));
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let counted = || read(&count).parse().unwrap_or(0_u64);
+        let before = counted();
+        self.net.until_within(30, what, |_| {
+            assert_eq!(read(&log), "", "{what}");
+            counted() > before + 20
+        });
+    }
+
+    /// The stream ends, and has not been cut off before.
+    pub fn end_stream(&mut self) {
+        let [_, stop, _, log] = STREAM_FILES.map(|name| self.path(name));
+        std::fs::write(&stop, "").unwrap();
+        let said = self.programs.pop().unwrap().wait();
+        let log = std::fs::read_to_string(log).unwrap();
+        assert!(log.contains("answered"), "{said}{log}");
     }
 
     pub fn begin_peer(&mut self) {

@@ -5,27 +5,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::pair::{Pair, Peer};
+use super::pair::{CHANGED, Pair, Peer};
 use crate::net::Net;
-
-/// A rule that has packets change a set and a map.
-const RULES: &str = "table ip changed {
-	set seen {
-		type ipv4_addr
-		flags dynamic, timeout
-		timeout 1h
-	}
-	map places {
-		type ipv4_addr : inet_service
-		flags dynamic
-		size 100
-	}
-	chain see {
-		type filter hook forward priority -5; policy accept;
-		udp dport 5000 update @seen { ip saddr } update @places { ip daddr : udp sport }
-	}
-}
-";
 
 /// A rule that has flows leave the rules.
 const FLOWS: &str = "table ip flows {
@@ -92,7 +73,7 @@ pub fn own_config(net: &Net, own: u8) -> String {
 
 fn pair(workers: u32) -> Option<Pair> {
     let pair = Pair::with(Peer::Penstock, own_config, workers)?;
-    load(&pair, RULES);
+    load(&pair, CHANGED);
     pair.net.until("both are connected", |net| {
         [&net.r, &pair.p].iter().all(|namespace| field(net, namespace, "up") == "true")
     });
@@ -148,43 +129,23 @@ fn connections_and_elements_are_taken_over() {
 fn a_translated_stream_survives_and_its_flow_leaves_the_rules_again() {
     let Some(mut pair) = pair(1) else { return };
     load(&pair, FLOWS);
-    let (stop, count) = (pair.path("stop"), pair.path("count"));
-    let line = format!(
-        "python3 {} {} {} 2>&1",
-        pair.path("stream.py").display(),
-        stop.display(),
-        count.display()
-    );
-    let stream = pair.net.spawn_in_file(&pair.net.a, &line, &pair.path("stream.log"));
-    pair.programs.push(stream);
-    let counted = || -> u64 { fs::read_to_string(&count).unwrap_or_default().parse().unwrap_or(0) };
-    let goes_on = |pair: &Pair, what: &str| {
-        let before = counted();
-        let log = || fs::read_to_string(pair.path("stream.log")).unwrap_or_default();
-        pair.net.until_within(30, what, |_| {
-            assert_eq!(log(), "", "{what}");
-            counted() > before + 20
-        });
-    };
+    pair.begin_stream();
     let has_flow = |pair: &Pair, namespace: &str| {
         pair.net.ok(namespace, "$PENSTOCK show flows").contains("198.18.1.2:80")
     };
-    goes_on(&pair, "the stream begins");
+    pair.stream_goes_on("the stream begins");
     pair.net.until("its flow has left the rules", |net| has_flow(&pair, &net.r));
     pair.net.until("it is told", |net| number(net, &pair.p, "cached") > 0);
     pair.move_addresses(false);
     pair.becomes_primary(false);
     pair.net.ok(&pair.net.r, "$PENSTOCK failover backup");
-    goes_on(&pair, "the stream goes on through the peer");
+    pair.stream_goes_on("the stream goes on through the peer");
     pair.net.until("its flow leaves the rules there", |_| has_flow(&pair, &pair.p));
     pair.net.until("it is told back", |net| number(net, &net.r, "cached") > 0);
     pair.move_addresses(true);
     pair.becomes_primary(true);
-    goes_on(&pair, "the stream is back");
-    fs::write(&stop, "").unwrap();
-    let said = pair.programs.pop().unwrap().wait();
-    let log = fs::read_to_string(pair.path("stream.log")).unwrap();
-    assert!(log.contains("answered"), "{said}{log}");
+    pair.stream_goes_on("the stream is back");
+    pair.end_stream();
 }
 
 #[test]
