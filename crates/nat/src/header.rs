@@ -8,7 +8,7 @@
 //! panics.
 
 use penstock_conntrack::{Tuple, tuple};
-use penstock_wire::checksum::{self, Crc32c, Sum};
+use penstock_wire::checksum::{self, Crc32c, Difference, Sum};
 use penstock_wire::{ipv4, ipv6, ipv6_ext, protocol};
 
 use crate::range::Manip;
@@ -90,29 +90,32 @@ fn leave_as_answered4(packet: &mut [u8], back: &Tuple, source: bool, destination
     const ADDRESSES: usize = 12;
     let Some((header, data)) = packet.split_first_chunk_mut::<{ ipv4::LEN }>() else { return };
     let Some((ports, rest)) = data.split_first_chunk_mut::<4>() else { return };
-    let sum = |header: &[u8; ipv4::LEN]| words::<8>(&header[ADDRESSES..]);
-    let (old, old_ports) = (sum(header), u32::from_be_bytes(*ports));
-    if source {
-        header[ADDRESSES..ADDRESSES + 4].copy_from_slice(&back.dst[..4]);
-        ports[..2].copy_from_slice(&back.dst_id.to_be_bytes());
+    let [.., a, b, c, d, e, f, g, h] = *header;
+    let [i, j, k, l] = *ports;
+    let ([w, x, y, z, ..], [m, n]) = (back.dst, back.dst_id.to_be_bytes());
+    let ([s, t, u, v, ..], [o, p]) = (back.src, back.src_id.to_be_bytes());
+    let (from, from_port) = if source { ([w, x, y, z], [m, n]) } else { ([a, b, c, d], [i, j]) };
+    let (to, to_port) = if destination { ([s, t, u, v], [o, p]) } else { ([e, f, g, h], [k, l]) };
+    let both =
+        |[a, b, c, d]: [u8; 4], [e, f, g, h]: [u8; 4]| u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+    let new_ports = [from_port[0], from_port[1], to_port[0], to_port[1]];
+    let word = |ports: [u8; 4]| u64::from(u32::from_ne_bytes(ports));
+    let addresses = both(from, to);
+    let changed = Difference::of(both([a, b, c, d], [e, f, g, h]), addresses);
+    let check = changed.update([header[CHECKSUM], header[CHECKSUM + 1]]);
+    [header[CHECKSUM], header[CHECKSUM + 1]] = check;
+    if let Some(place) = header[ADDRESSES..].first_chunk_mut() {
+        *place = addresses.to_ne_bytes();
     }
-    if destination {
-        header[ADDRESSES + 4..].copy_from_slice(&back.src[..4]);
-        ports[2..].copy_from_slice(&back.src_id.to_be_bytes());
-    }
-    let new = sum(header);
-    update(header, CHECKSUM, old, new);
-    let (old, new) = (old.u32(old_ports), new.u32(u32::from_be_bytes(*ports)));
+    let changed = changed.and(word(*ports), word(new_ports));
+    *ports = new_ports;
     // Offsets are those from the transport header on, less the ports.
     if back.protocol == protocol::TCP {
-        if let Some(h) = rest.first_chunk_mut::<16>() {
-            update(h, 12, old, new);
+        if let Some([.., h, i, _, _]) = rest.first_chunk_mut::<16>() {
+            [*h, *i] = changed.update([*h, *i]);
         }
-    } else if let Some(h) = rest.first_chunk_mut::<4>()
-        && (h[2] | h[3]) != 0
-    {
-        let check = checksum::replace_udp(u16::from_be_bytes([h[2], h[3]]), old, new);
-        h[2..].copy_from_slice(&check.to_be_bytes());
+    } else if let Some([_, _, h, i]) = rest.first_chunk_mut::<4>() {
+        [*h, *i] = changed.update_udp([*h, *i]);
     }
 }
 

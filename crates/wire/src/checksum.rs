@@ -27,22 +27,14 @@ impl Sum {
     }
 
     /// Adds bytes as big-endian 16-bit words, an odd last byte padded with zero.
-    #[inline(always)]
+    #[inline]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
-        // Native words are summed and the folded result is swapped: the sum is independent of byte
-        // order (RFC 1071, 2.B). A u64 takes 2^32 words of 32 bits without overflow.
-        let (words, rest) = bytes.as_chunks::<4>();
-        let mut sum: u64 = words.iter().map(|w| u64::from(u32::from_ne_bytes(*w))).sum();
-        let (halves, last) = rest.as_chunks::<2>();
-        for h in halves {
-            sum += u64::from(u16::from_ne_bytes(*h));
-        }
-        if let [b] = last {
-            sum += u64::from(u16::from_ne_bytes([*b, 0]));
-        }
-        let folded = u16::from_be(fold(sum));
-        Self(self.0 + u64::from(folded))
+        /// From so many bytes on vectors pay.
+        const MANY: usize = 128;
+        // The sum of little-endian words is that of big-endian ones, swapped (RFC 1071, 2.B).
+        let sum = if bytes.len() < MANY { sum_of_few(bytes) } else { sum_of_many(bytes) };
+        Self(self.0 + u64::from(fold(sum).swap_bytes()))
     }
 
     /// Adds one 16-bit word.
@@ -87,13 +79,53 @@ impl Sum {
     }
 }
 
+/// The sum of both halves with its carry, of the whole and then of its half.
 #[inline]
-const fn fold(mut sum: u64) -> u16 {
-    sum = (sum >> 32) + (sum & 0xffff_ffff);
-    sum = (sum >> 16) + (sum & 0xffff);
-    sum = (sum >> 16) + (sum & 0xffff);
-    sum = (sum >> 16) + (sum & 0xffff);
-    sum as u16
+const fn fold(sum: u64) -> u16 {
+    let half = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
+    (half.wrapping_add(half.rotate_left(16)) >> 16) as u16
+}
+
+/// One's complement sum of two words.
+#[inline(always)]
+const fn add64(a: u64, b: u64) -> u64 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + carry as u64
+}
+
+/// The sum of little-endian words.
+#[inline(always)]
+fn sum_of_few(bytes: &[u8]) -> u64 {
+    const WORD: usize = size_of::<u64>();
+    let (words, rest) = bytes.as_chunks::<WORD>();
+    let sum = words.iter().fold(0, |sum, word| add64(sum, u64::from_le_bytes(*word)));
+    match (rest.len(), bytes.last_chunk::<WORD>()) {
+        (0, _) => sum,
+        // The last bytes of a word that begins before them.
+        (len, Some(word)) => add64(sum, u64::from_le_bytes(*word) >> (8 * (WORD - len))),
+        (_, None) => rest.iter().rev().fold(sum, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
+/// [`sum_of_few`] of more.
+#[inline(never)]
+fn sum_of_many(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<4>();
+    // It takes 2^32 of them without overflow.
+    let sum: u64 = words.iter().map(|word| u64::from(u32::from_le_bytes(*word))).sum();
+    add64(sum, sum_of_few(rest))
+}
+
+/// Whether an IPv4 header without options has the right checksum.
+#[inline(always)]
+pub const fn is_right_in_header(header: &[u8; 20]) -> bool {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = *header;
+    let [i, j, k, l, m, n, o, p, q, r, s, t] = rest;
+    let first = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+    let second = u64::from_ne_bytes([i, j, k, l, m, n, o, p]);
+    let third = u32::from_ne_bytes([q, r, s, t]) as u64;
+    // The sum that is right is the same in both byte orders.
+    fold(add64(add64(first, second), third)) == 0xffff
 }
 
 /// Checksum of one piece of data.
@@ -154,6 +186,43 @@ pub const fn replace_udp(check: u16, old: Sum, new: Sum) -> u16 {
     match replace(check, old, new) {
         0 => MANGLED_ZERO,
         c => c,
+    }
+}
+
+/// How data changes that checksums are over, for their update (RFC 1624, equation 3). Words are in
+/// native order, and each begins at an even offset of that data.
+#[derive(Clone, Copy, Debug)]
+pub struct Difference(u64);
+
+impl Difference {
+    /// One word becomes another.
+    #[inline(always)]
+    pub const fn of(old: u64, new: u64) -> Self {
+        Self(add64(!old, new))
+    }
+
+    /// With that of another word.
+    #[inline(always)]
+    #[must_use]
+    pub const fn and(self, old: u64, new: u64) -> Self {
+        Self(add64(self.0, Difference::of(old, new).0))
+    }
+
+    /// A checksum afterwards, as it stands in the data: that of [`replace`].
+    #[inline(always)]
+    pub const fn update(self, check: [u8; 2]) -> [u8; 2] {
+        let check = u16::from_ne_bytes(check);
+        (!fold(add64(self.0, !(check as u64)))).to_ne_bytes()
+    }
+
+    /// A UDP checksum afterwards: that of [`replace_udp`].
+    #[inline(always)]
+    pub const fn update_udp(self, check: [u8; 2]) -> [u8; 2] {
+        match (check, self.update(check)) {
+            ([0, 0], _) => [0, 0],
+            (_, [0, 0]) => MANGLED_ZERO.to_ne_bytes(),
+            (_, updated) => updated,
+        }
     }
 }
 
@@ -270,6 +339,62 @@ mod tests {
             assert_eq!(of(&data), slow(&data), "{data:?}");
             let ones = vec![0xff; len];
             assert_eq!(of(&ones), slow(&ones));
+        }
+    }
+
+    #[test]
+    fn sums_fold_to_zero_only_where_all_was_zero() {
+        let slow = |sum: u64| if sum == 0 { 0 } else { ((sum - 1) % 0xffff + 1) as u16 };
+        let mut rng = seeded();
+        for _ in 0..100_000 {
+            let sum = match rng.u32(..3) {
+                0 => rng.u64(..),
+                1 => u64::MAX << rng.u32(..64) >> rng.u32(..64),
+                _ => u64::from(rng.u32(..)).wrapping_mul(0xffff).wrapping_add(rng.u64(..3)),
+            };
+            assert_eq!(fold(sum), slow(sum), "{sum:#x}");
+        }
+        assert_eq!(fold(0), 0);
+    }
+
+    #[test]
+    fn a_header_is_right_with_its_own_checksum_only() {
+        let mut rng = seeded();
+        for n in 0..20_000u32 {
+            let mut header: [u8; 20] = std::array::from_fn(|_| match n % 3 {
+                0 => rng.u8(..),
+                1 => 0xff,
+                _ => [0, 0xff][rng.usize(..2)],
+            });
+            header[10..12].fill(0);
+            let right = of(&header);
+            let check = if rng.bool() { right } else { rng.u16(..) };
+            header[10..12].copy_from_slice(&check.to_be_bytes());
+            assert_eq!(is_right_in_header(&header), Sum::new().bytes(&header).is_valid());
+            assert_eq!(is_right_in_header(&header), slow(&header) == 0, "{header:?}");
+        }
+        assert!(!is_right_in_header(&[0; 20]));
+    }
+
+    #[test]
+    fn a_difference_updates_as_its_sums_do() {
+        let mut rng = seeded();
+        for n in 0..20_000u32 {
+            let mut some = || match n % 3 {
+                0 => rng.u64(..),
+                1 => [0, u64::MAX][rng.usize(..2)],
+                _ => u64::MAX << rng.u32(..64),
+            };
+            let (old, new) = ([some(), some()], [some(), some()]);
+            let check = some() as u16;
+            let sum =
+                |words: [u64; 2]| Sum::new().bytes(words.map(u64::to_ne_bytes).as_flattened());
+            let difference = Difference::of(old[0], new[0]).and(old[1], new[1]);
+            let bytes = check.to_be_bytes();
+            let updated = u16::from_be_bytes(difference.update(bytes));
+            assert_eq!(updated, replace(check, sum(old), sum(new)), "{check:#x} {old:x?} {new:x?}");
+            let updated = u16::from_be_bytes(difference.update_udp(bytes));
+            assert_eq!(updated, replace_udp(check, sum(old), sum(new)));
         }
     }
 
