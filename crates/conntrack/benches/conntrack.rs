@@ -149,9 +149,9 @@ fn established(name: &str, flows: u32, tcp: bool, v6: bool) {
     let ahead = run(&mut |burst| {
         let mut sought = [TupleLookup::default(); BURST];
         for (p, s) in burst.iter().zip(&mut sought) {
-            *s = table.seek(p.network()).unwrap_or_default();
+            table.seek(p.network(), s);
         }
-        for s in &sought {
+        for s in &mut sought {
             table.prefetch_sought(s);
         }
         for (p, s) in burst.iter_mut().zip(&sought) {

@@ -58,6 +58,14 @@ impl<'a> PacketView<'a> {
     pub fn checksum_ok(&self, coverage: usize) -> bool {
         let data = self.transport();
         let Some(covered) = data.get(..coverage) else { return false };
+        let addresses = if self.at.l3 == IPV4 { 12 } else { 8 };
+        if self.at.offset == addresses + 2 * if self.at.l3 == IPV4 { 4 } else { 16 }
+            && let Some(summed) = self.network.get(addresses..self.at.offset + coverage)
+        {
+            // Addresses stand before them.
+            let rest = checksum::Sum::new().u16(u16::from(self.at.protocol)).u32(data.len() as u32);
+            return rest.bytes(summed).is_valid();
+        }
         self.pseudo(data.len()).bytes(covered).is_valid()
     }
 

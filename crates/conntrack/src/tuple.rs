@@ -121,6 +121,12 @@ impl Tuple {
         Some(Tuple { src: self.dst, dst: self.src, src_id, dst_id, ..*self })
     }
 
+    /// All but the addresses in a word.
+    #[inline(always)]
+    pub(crate) fn rest(&self) -> u64 {
+        rest(self.src_id, self.dst_id, self.zone, self.l3, self.protocol)
+    }
+
     /// Whether packets of this protocol do not carry the identifier of their source: it is known
     /// from elsewhere (GRE keys of PPTP).
     pub(crate) fn has_hidden_source(&self) -> bool {
@@ -158,9 +164,120 @@ impl Tuple {
     }
 }
 
+/// The tuple of a packet of IPv4 with ports in zone 0, in two words of the same bytes as in a
+/// [`Tuple`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PortTuple4 {
+    /// Source and destination.
+    addresses: u64,
+    /// From [`Tuple::src_id`] on.
+    rest: u64,
+}
+
+impl PortTuple4 {
+    /// That of a header without options, and the ports after it.
+    #[inline(always)]
+    pub fn of(header: &[u8; 24]) -> PortTuple4 {
+        const ADDRESSES: usize = 12;
+        const PORTS: usize = 20;
+        let addresses = header[ADDRESSES..].first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
+        let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        let rest = rest(half(PORTS), half(PORTS + 2), 0, IPV4, header[9]);
+        PortTuple4 { addresses, rest }
+    }
+
+    /// The words that are hashed: source, destination, and all else.
+    #[inline(always)]
+    pub fn words(&self) -> [u64; 3] {
+        let [a, b, c, d, e, f, g, h] = self.addresses.to_ne_bytes();
+        let word = |address| u64::from(u32::from_le_bytes(address));
+        [word([a, b, c, d]), word([e, f, g, h]), self.rest]
+    }
+
+    /// Whether a tuple is the same.
+    #[inline(always)]
+    pub fn is(&self, tuple: &Tuple) -> bool {
+        let [a, b, c, d, ..] = tuple.src;
+        let [e, f, g, h, ..] = tuple.dst;
+        u64::from_ne_bytes([a, b, c, d, e, f, g, h]) == self.addresses && tuple.rest() == self.rest
+    }
+
+    /// Whether source and destination are the same address.
+    #[inline(always)]
+    pub fn is_to_itself(&self) -> bool {
+        self.addresses.rotate_left(32) == self.addresses
+    }
+
+    /// The transport protocol.
+    #[inline(always)]
+    pub fn protocol(&self) -> u8 {
+        (self.rest >> 56) as u8
+    }
+}
+
+impl From<PortTuple4> for Tuple {
+    fn from(tuple: PortTuple4) -> Tuple {
+        let [a, b, c, d, e, f, g, h] = tuple.addresses.to_ne_bytes();
+        let rest = tuple.rest;
+        Tuple {
+            src: address([a, b, c, d].into()),
+            dst: address([e, f, g, h].into()),
+            src_id: rest as u16,
+            dst_id: (rest >> 16) as u16,
+            zone: (rest >> 32) as u16,
+            l3: (rest >> 48) as u8,
+            protocol: tuple.protocol(),
+        }
+    }
+}
+
+/// All of a tuple but its addresses in a word.
+#[inline(always)]
+const fn rest(src_id: u16, dst_id: u16, zone: u16, l3: u8, protocol: u8) -> u64 {
+    src_id as u64
+        | (dst_id as u64) << 16
+        | (zone as u64) << 32
+        | (l3 as u64) << 48
+        | (protocol as u64) << 56
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_tuples_are_the_same_as_others() {
+        let seed = penstock_testkit::seed();
+        let mut rng = fastrand::Rng::with_seed(seed);
+        for _ in 0..1000 {
+            let mut header: [u8; 24] = std::array::from_fn(|_| rng.u8(..));
+            if rng.bool() {
+                header.copy_within(12..16, 16);
+            }
+            let small = PortTuple4::of(&header);
+            let tuple = Tuple::from(small);
+            let [a, b, c, d, e, f, g, h] = *header[12..].first_chunk().unwrap();
+            assert_eq!(tuple.source(), IpAddr::from([a, b, c, d]));
+            assert_eq!(tuple.destination(), IpAddr::from([e, f, g, h]));
+            let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+            assert_eq!((tuple.src_id, tuple.dst_id), (port(20), port(22)));
+            assert_eq!((tuple.zone, tuple.l3, tuple.protocol), (0, IPV4, header[9]));
+            assert!(small.is(&tuple));
+            assert_eq!(small.is_to_itself(), tuple.src == tuple.dst);
+            assert_eq!(small.protocol(), tuple.protocol);
+            let mut other = tuple;
+            match rng.u32(..7) {
+                0 => other.src[rng.usize(..4)] ^= 1,
+                1 => other.dst[rng.usize(..4)] ^= 1,
+                2 => other.src_id ^= 1 << rng.u32(..16),
+                3 => other.dst_id ^= 1 << rng.u32(..16),
+                4 => other.zone ^= 1 << rng.u32(..16),
+                5 => other.l3 = IPV6,
+                _ => other.protocol ^= 1 << rng.u32(..8),
+            }
+            assert!(!small.is(&other), "{other:?}");
+        }
+    }
 
     #[test]
     fn packed_addresses_unpack_unchanged() {

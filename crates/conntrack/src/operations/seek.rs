@@ -2,18 +2,54 @@
 
 //! What is found out about packets before their turn, so that memory is fetched in time.
 
-use crate::Tuple;
 use crate::dissect::{self, Layers};
 use crate::table::Conntrack;
-use crate::tuple::{IPV4, IPV6};
+use crate::tuple::{IPV4, IPV6, PortTuple4};
+use crate::{Direction, Tuple};
+
+/// The tuple of a packet.
+#[derive(Clone, Copy, Debug)]
+enum Sought {
+    Ports4(PortTuple4),
+    Other(Tuple),
+}
 
 /// The tuple by which a packet will be looked up, and its hash, found out before its turn.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct TupleLookup {
-    pub(super) tuple: Tuple,
+    sought: Sought,
     pub(super) hash: u64,
     /// Offset of the transport header from the network header.
-    pub(super) offset: usize,
+    offset: u16,
+    /// The connection that it is likely to find, when its place in the hash table has come.
+    likely: Option<(u32, Direction)>,
+}
+
+impl Default for TupleLookup {
+    fn default() -> Self {
+        TupleLookup { sought: Sought::Other(Tuple::ZERO), hash: 0, offset: 0, likely: None }
+    }
+}
+
+impl TupleLookup {
+    /// The tuple.
+    #[inline(always)]
+    pub(super) fn tuple(&self) -> Tuple {
+        match self.sought {
+            Sought::Ports4(tuple) => tuple.into(),
+            Sought::Other(tuple) => tuple,
+        }
+    }
+
+    /// Where the headers of the packet are.
+    #[inline(always)]
+    pub(super) fn layers(&self) -> Layers {
+        let (l3, protocol) = match &self.sought {
+            Sought::Ports4(tuple) => (IPV4, tuple.protocol()),
+            Sought::Other(tuple) => (tuple.l3, tuple.protocol),
+        };
+        Layers { l3, protocol, offset: usize::from(self.offset) }
+    }
 }
 
 impl Conntrack {
@@ -23,40 +59,36 @@ impl Conntrack {
         dissect::tuple(network, at, zone, |t| self.source_key(t))
     }
 
-    /// Where to look up a packet in zone 0, by its bytes from the network header on; `None` where
-    /// connection tracking finds no tuple (fragments but the first, cut headers). The place in the
-    /// hash table is fetched into the cache.
+    /// Finds out where to look up a packet in zone 0, by its bytes from the network header on;
+    /// `false` where connection tracking finds no tuple (fragments but the first, cut headers). The
+    /// place in the hash table is fetched into the cache.
     #[inline]
-    pub fn seek(&self, network: &[u8]) -> Option<TupleLookup> {
-        let at = dissect::layers(network)?;
-        let tuple = self.tuple_at(network, &at, 0)?;
-        Some(self.lookup_of(tuple, at.offset))
+    pub fn seek(&self, network: &[u8], lookup: &mut TupleLookup) -> bool {
+        let Some(at) = dissect::layers(network) else { return false };
+        let Some(tuple) = self.tuple_at(network, &at, 0) else { return false };
+        *lookup = self.lookup_of(tuple, at.offset as u16);
+        true
     }
 
-    /// Where to look up an IPv4 packet of TCP or UDP, as [`Conntrack::seek`]: the header without
-    /// options and the ports are given.
+    /// Finds out where to look up an IPv4 packet of TCP or UDP, as [`Conntrack::seek`]: the header
+    /// without options and the ports are given.
     #[inline(always)]
-    pub fn seek_ports4(&self, header: &[u8; 24]) -> TupleLookup {
-        const LEN: usize = 20;
-        let word =
-            |at: usize| header[at..].first_chunk::<4>().map_or(0, |b| u32::from_le_bytes(*b));
-        let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-        let tuple = Tuple {
-            src: u128::from(word(12)).to_le_bytes(),
-            dst: u128::from(word(16)).to_le_bytes(),
-            src_id: half(LEN),
-            dst_id: half(LEN + 2),
-            zone: 0,
-            l3: IPV4,
-            protocol: header[9],
-        };
-        self.lookup_of(tuple, LEN)
+    pub fn seek_ports4(&self, header: &[u8; 24], lookup: &mut TupleLookup) {
+        const LEN: u16 = 20;
+        let tuple = PortTuple4::of(header);
+        let hash = self.hash_ports4(&tuple);
+        self.prefetch_bucket(hash);
+        // Field by field: it is not put together elsewhere first.
+        lookup.sought = Sought::Ports4(tuple);
+        lookup.hash = hash;
+        lookup.offset = LEN;
+        lookup.likely = None;
     }
 
-    /// Where to look up an IPv6 packet of TCP or UDP, as [`Conntrack::seek`]: the header and the
-    /// ports are given, without extension headers between them.
+    /// Finds out where to look up an IPv6 packet of TCP or UDP, as [`Conntrack::seek`]: the header
+    /// and the ports are given, without extension headers between them.
     #[inline(always)]
-    pub fn seek_ports6(&self, header: &[u8; 44]) -> TupleLookup {
+    pub fn seek_ports6(&self, header: &[u8; 44], lookup: &mut TupleLookup) {
         const LEN: usize = 40;
         let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let address = |at: usize| header[at..].first_chunk().copied().unwrap_or_default();
@@ -69,20 +101,42 @@ impl Conntrack {
             l3: IPV6,
             protocol: header[6],
         };
-        self.lookup_of(tuple, LEN)
+        *lookup = self.lookup_of(tuple, LEN as u16);
     }
 
     #[inline(always)]
-    fn lookup_of(&self, tuple: Tuple, offset: usize) -> TupleLookup {
+    fn lookup_of(&self, tuple: Tuple, offset: u16) -> TupleLookup {
         let hash = self.hash(&tuple);
         self.prefetch_bucket(hash);
-        TupleLookup { tuple, hash, offset }
+        TupleLookup { sought: Sought::Other(tuple), hash, offset, likely: None }
     }
 
     /// Fetches the entry that a packet is likely to lead to, or what is asked if it begins a
     /// connection, when its place in the hash table has come.
     #[inline]
-    pub fn prefetch_sought(&self, lookup: &TupleLookup) {
-        self.prefetch_candidate(&lookup.tuple, lookup.hash);
+    pub fn prefetch_sought(&self, lookup: &mut TupleLookup) {
+        lookup.likely = self.prefetch_candidate(|| lookup.tuple(), lookup.hash);
+    }
+
+    /// What a lookup finds now.
+    #[inline(always)]
+    pub(super) fn find_sought(&self, lookup: &TupleLookup) -> Option<(u32, Direction)> {
+        let is_found = |&(n, direction): &(u32, Direction)| match &lookup.sought {
+            Sought::Ports4(tuple) => {
+                !tuple.is_to_itself() && self.is_found(n, direction, |found| tuple.is(found))
+            }
+            Sought::Other(tuple) => {
+                tuple.src != tuple.dst && self.is_found(n, direction, |found| found == tuple)
+            }
+        };
+        match lookup.likely.filter(is_found) {
+            Some(found) => Some(found),
+            None => self.find_sought_anew(lookup),
+        }
+    }
+
+    #[inline(never)]
+    fn find_sought_anew(&self, lookup: &TupleLookup) -> Option<(u32, Direction)> {
+        self.find_hashed(lookup.hash, &lookup.tuple())
     }
 }

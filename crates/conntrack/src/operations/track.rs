@@ -4,7 +4,7 @@
 
 use super::seek::TupleLookup;
 use crate::complaint::Complaint;
-use crate::dissect::{self, Layers};
+use crate::dissect;
 use crate::packet::{Hook, PacketView, Verdict};
 use crate::settings::Tracker;
 use crate::table::{Conntrack, NONE};
@@ -59,15 +59,47 @@ impl Conntrack {
         time: u64,
     ) -> Option<(Ct, Verdict)> {
         self.advance(time);
-        let (n, direction) = self.find_hashed(lookup.hash, &lookup.tuple)?;
+        let (n, direction) = self.find_sought(lookup)?;
         if self.store[n].expires <= self.now {
             return None;
         }
-        let at =
-            Layers { l3: lookup.tuple.l3, protocol: lookup.tuple.protocol, offset: lookup.offset };
-        let (info, hook) = (CtInfo::New, Hook::Prerouting);
+        let (at, info, hook) = (lookup.layers(), CtInfo::New, Hook::Prerouting);
         let p = PacketView { network, at, info, hook, len: network.len(), unfinished: false };
+        if let Some(ct) = self.track_renewal(n, direction, &p) {
+            return Some((ct, Verdict::Accept));
+        }
         Some(self.track_view(p, 0, Some((n, direction))))
+    }
+
+    /// [`Conntrack::track_view`] of a packet of UDP that does nothing but renew the life of its
+    /// connection, as most do that was answered. `None` for all others, and nothing has happened.
+    #[inline(always)]
+    fn track_renewal(&mut self, n: u32, direction: Direction, p: &PacketView<'_>) -> Option<Ct> {
+        const ANSWERED: u32 = status::CONFIRMED | status::SEEN_REPLY;
+        const OTHERS: u32 = status::FIXED_TIMEOUT | status::DYING;
+        let (now, verifies) = (self.now, self.settings.checksum);
+        let e = &mut self.store[n];
+        if p.at.protocol != protocol::UDP
+            || e.status & (ANSWERED | OTHERS) != ANSWERED
+            || e.extra != NONE
+            || !self.accounting.is_empty()
+            || !tracker::is_right_udp(p, verifies)
+        {
+            return None;
+        }
+        let timeouts = self.settings.timeouts(Tracker::Udp);
+        let timeout = tracker::renewed_udp(&e.proto, e.status, now, timeouts)?;
+        let expires = now.saturating_add(timeout);
+        let hasten = expires < std::mem::replace(&mut e.expires, expires);
+        let info = match direction {
+            Direction::Original => CtInfo::Established,
+            Direction::Reply => CtInfo::EstablishedReply,
+        };
+        let ct = Ct { entry: n, serial: e.serial, info, template: 0 };
+        if hasten {
+            self.store.hasten(n, now);
+        }
+        Some(ct)
     }
 
     /// `found` is what the look-up has found already.

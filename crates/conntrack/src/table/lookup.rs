@@ -4,7 +4,8 @@
 
 use super::Conntrack;
 use crate::reference::Ref;
-use crate::{Direction, Tuple};
+use crate::tuple::PortTuple4;
+use crate::{Direction, Tuple, status};
 use penstock_packet::Ct;
 
 /// The directions of other connections that the tuples of a connection may clash with: where its
@@ -23,6 +24,12 @@ impl Conntrack {
         self.hasher.tuple(tuple)
     }
 
+    /// [`Conntrack::hash`] of a tuple with ports of IPv4.
+    #[inline(always)]
+    pub(crate) fn hash_ports4(&self, tuple: &PortTuple4) -> u64 {
+        self.hasher.ports4(tuple)
+    }
+
     /// Fetches what a search for this hash looks at first.
     #[inline(always)]
     pub(crate) fn prefetch_bucket(&self, hash: u64) {
@@ -30,18 +37,39 @@ impl Conntrack {
     }
 
     /// Fetches the entry that a search for this tuple and its hash is likely to find, when what it
-    /// looks at first has come; without one, what source translation asks about a connection that
-    /// begins.
+    /// looks at first has come, and says which that is; without one, what source translation asks
+    /// about a connection that begins.
     #[inline]
-    pub(crate) fn prefetch_candidate(&self, tuple: &Tuple, hash: u64) {
-        if let Some((n, direction)) = self.index.candidate(hash) {
+    pub(crate) fn prefetch_candidate(
+        &self,
+        tuple: impl FnOnce() -> Tuple,
+        hash: u64,
+    ) -> Option<(u32, Direction)> {
+        let candidate = self.index.candidate(hash);
+        if let Some((n, direction)) = candidate {
             // What is translated leaves as the other direction says.
             let both = direction == Direction::Reply || !self.sources.is_empty();
             self.store.prefetch(n, both);
             self.prefetch_memo(n);
         } else if !self.sources.is_empty() {
-            self.prefetch_translation(tuple);
+            self.prefetch_translation(&tuple());
         }
+        candidate
+    }
+
+    /// Whether a search for a tuple of which `is` says that it is the one would find this direction of this
+    /// entry: it is in the table by both of its tuples, which no other entry then has. Not to be
+    /// asked where source and destination are the same address.
+    #[inline(always)]
+    pub(crate) fn is_found(
+        &self,
+        n: u32,
+        direction: Direction,
+        is: impl FnOnce(&Tuple) -> bool,
+    ) -> bool {
+        const STATE: u32 = status::CONFIRMED | status::DYING | status::NAT_CLASH;
+        let e = &self.store[n];
+        e.status & STATE == status::CONFIRMED && is(e.tuple(direction))
     }
 
     /// Fetches what is asked about a connection that begins with this tuple and is translated as

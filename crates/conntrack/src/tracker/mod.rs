@@ -17,6 +17,7 @@ pub(crate) mod tcp;
 mod udp;
 
 pub(crate) use state::Untracked;
+pub(crate) use udp::{is_right as is_right_udp, renewed as renewed_udp};
 
 use crate::complaint::{Complaints, Wrong};
 use crate::packet::{Hook, PacketView};

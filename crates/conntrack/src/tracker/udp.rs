@@ -5,7 +5,7 @@
 use super::{Context, Outcome, ProtocolState};
 use crate::dissect::Layers;
 use crate::packet::PacketView;
-use crate::settings::SECOND;
+use crate::settings::{SECOND, Timeouts};
 use crate::status;
 use penstock_wire::{protocol, udp, udplite};
 
@@ -14,7 +14,7 @@ const REPLIED: usize = 1;
 
 /// What is wrong with length or checksum (`udp_error()`, `udplite_error()`).
 #[inline]
-fn wrong(p: &PacketView<'_>, c: &Context<'_>) -> Option<&'static str> {
+fn wrong(p: &PacketView<'_>, verifies: bool) -> Option<&'static str> {
     const SHORT: &str = "short packet";
     const CHECKSUM: &str = "bad checksum";
     let data = p.transport();
@@ -31,22 +31,48 @@ fn wrong(p: &PacketView<'_>, c: &Context<'_>) -> Option<&'static str> {
         // The kernel sums UDP-Lite with the pseudo header of UDP, so to it right checksums are
         // wrong (observed on 6.18).
         let as_udp = PacketView { at: Layers { protocol: protocol::UDP, ..p.at }, ..*p };
-        return (c.verifies(p) && !as_udp.checksum_ok(coverage)).then_some(CHECKSUM);
+        return (verifies && !as_udp.checksum_ok(coverage)).then_some(CHECKSUM);
     }
     let Some(h) = udp::Header::new(data) else { return Some(SHORT) };
     let len = usize::from(h.length());
     if len > data.len() || len < udp::LEN {
         return Some("truncated/malformed packet");
     }
-    let right = h.checksum() == 0 || !c.verifies(p) || p.checksum_ok(data.len());
-    (!right).then_some(CHECKSUM)
+    (!is_right(p, verifies)).then_some(CHECKSUM)
+}
+
+/// Whether length and checksum of a packet of UDP are right.
+#[inline(always)]
+pub(crate) fn is_right(p: &PacketView<'_>, verifies: bool) -> bool {
+    let data = p.transport();
+    let Some(h) = udp::Header::new(data) else { return false };
+    (udp::LEN..=data.len()).contains(&usize::from(h.length()))
+        && (h.checksum() == 0 || !verifies || p.checksum_ok(data.len()))
+}
+
+/// How long a packet renews the life of a connection of UDP that was answered, if it does nothing
+/// else: it does not make it assured. In nanoseconds.
+#[inline(always)]
+pub(crate) fn renewed(
+    state: &ProtocolState,
+    status: u32,
+    now: u64,
+    timeouts: &Timeouts,
+) -> Option<u64> {
+    if status & status::ASSURED != 0 {
+        return Some(timeouts[REPLIED]);
+    }
+    match *state {
+        ProtocolState::Udp { stream_after } if now <= stream_after => Some(timeouts[UNREPLIED]),
+        _ => None,
+    }
 }
 
 /// A packet of a connection (`nf_conntrack_udp_packet()`, `nf_conntrack_udplite_packet()`). UDP-Lite
 /// is a stream as soon as there was an answer.
 #[inline]
 pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<'_>) -> Outcome {
-    if let Some(why) = wrong(p, c) {
+    if let Some(why) = wrong(p, c.verifies(p)) {
         return c.invalid(p, why);
     }
     if !c.has(status::CONFIRMED) {
