@@ -65,10 +65,10 @@ pub(crate) const fn is_multicast4(address: u32) -> bool {
     address >> 28 == 0xe
 }
 
-/// Whether an IPv4 destination means nothing special by itself: it is neither that of a group, a
-/// broadcast, loopback, nor in 0.0.0.0/8.
+/// Whether an IPv4 address means nothing special by itself: it is neither that of a group, a
+/// broadcast, loopback, nor in 0.0.0.0/8 or 240.0.0.0/4.
 #[inline]
-pub(crate) const fn is_usual_destination4(address: u32) -> bool {
+pub(crate) const fn is_usual4(address: u32) -> bool {
     let first = address >> 24;
     first != 0 && first != 127 && first < 0xe0
 }

@@ -61,7 +61,13 @@ pub(crate) struct Adjacency<A> {
     on_link: bool,
 }
 
-impl<A> Adjacency<A> {
+impl<A: Address> Adjacency<A> {
+    /// Whether it is that of all destinations of its route.
+    #[inline(always)]
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.destination == A::default()
+    }
+
     /// The Ethernet header that packets leave with. `None` if the device is no wire that is up, or
     /// the next hop has no link address yet.
     #[inline(always)]

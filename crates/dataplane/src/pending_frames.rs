@@ -68,6 +68,12 @@ impl PendingFrames {
     pub(crate) const fn with(self, at: usize) -> PendingFrames {
         PendingFrames(self.0 | 1 << (at % BURST))
     }
+
+    /// With another one, if that is so.
+    #[inline(always)]
+    pub(crate) const fn with_if(self, at: usize, is: bool) -> PendingFrames {
+        PendingFrames(self.0 | (is as u64) << (at % BURST))
+    }
 }
 
 impl Iterator for PendingFrames {

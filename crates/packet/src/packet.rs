@@ -57,16 +57,24 @@ fn copy(to: &mut [u8], from: &[u8]) {
 fn copy_frame(to: &mut [u8], from: &[u8]) {
     const PIECE: usize = 16;
     const LINK: usize = 14;
-    let len = from.len();
-    if to.len() != len || !(LINK + 2 * PIECE..=LINK + 3 * PIECE).contains(&len) {
+    const LEAST: usize = LINK + 2 * PIECE;
+    if to.len() != from.len() || from.len() > LEAST + PIECE {
         return copy(to, from);
     }
-    for at in [0, LINK, LINK + PIECE, len - PIECE] {
-        if let (Some(to), Some(from)) =
-            (to[at..].first_chunk_mut::<PIECE>(), from[at..].first_chunk())
-        {
-            *to = *from;
+    let (Some(start), Some(end)) = (from.first_chunk::<LEAST>(), from.last_chunk::<PIECE>()) else {
+        return copy(to, from);
+    };
+    if let Some(to) = to.first_chunk_mut::<LEAST>() {
+        for at in [0, LINK, LINK + PIECE] {
+            if let (Some(to), Some(from)) =
+                (to[at..].first_chunk_mut::<PIECE>(), start[at..].first_chunk())
+            {
+                *to = *from;
+            }
         }
+    }
+    if let Some(to) = to.last_chunk_mut() {
+        *to = *end;
     }
 }
 
@@ -149,8 +157,11 @@ impl Packet {
         const LINK: usize = 14;
         let need = HEADROOM + frame.len();
         self.buffer.grow(need);
-        copy_frame(&mut self.buffer[HEADROOM..need], frame);
-        self.buffer[HEADROOM..HEADROOM + LINK].copy_from_slice(header);
+        let buffer = &mut self.buffer[HEADROOM..need];
+        copy_frame(buffer, frame);
+        if let Some(link) = buffer.first_chunk_mut() {
+            *link = *header;
+        }
         self.link = HEADROOM;
         self.data = HEADROOM;
         self.network = HEADROOM + LINK;

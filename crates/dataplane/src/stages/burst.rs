@@ -24,7 +24,7 @@ use crate::pending_frames::{BURST, PendingFrames};
 use crate::place::rule_place;
 use crate::reason::{DropEvent, DropReason};
 use crate::sink::Sink;
-use crate::stages::fast_path::{FastPath, ParsedFrame};
+use crate::stages::device_path::FastPath;
 use crate::stages::ingress_batch::IngressBatch;
 use crate::stages::prefetcher::{Ahead, Prefetcher};
 use crate::worker::Worker;
@@ -121,6 +121,11 @@ impl<'a, S: Sink> Worker<'a, S> {
         let unfiltered = fast_path.as_ref().filter(|fast_path| !fast_path.filtered);
         let mut left = left;
         while let Some(first) = left.first() {
+            if let Some(fast_path) = unfiltered
+                && self.receive_fast(first, &mut left, frames, fast_path, packets)
+            {
+                continue;
+            }
             let frame = &frames[first];
             if let Some(batch) = self.ingress_batch(frame) {
                 if batch.code.takes_frames() {
@@ -130,24 +135,39 @@ impl<'a, S: Sink> Worker<'a, S> {
                 }
                 continue;
             }
-            let Packets { one, plain, known, prefetcher, .. } = packets;
+            let Packets { one, prefetcher, .. } = packets;
             self.prefetch_ahead(first, || left, frames, unfiltered, prefetcher);
             left.next();
-            match (prefetcher.headers(first), unfiltered) {
-                (Some((headers, lookup)), Some(fast_path)) => {
-                    if self.is_due(frame.time) {
-                        self.pass_time(frame.time);
-                    }
-                    let route = prefetcher.route(first);
-                    let parsed = ParsedFrame { frame, headers, lookup, route, ingress_batch: None };
-                    if !(fast_path.plain && self.forward_plain(fast_path, &parsed, plain)) {
-                        self.take_fast_path(fast_path, &parsed, (one, known));
-                        self.drain();
-                    }
-                }
-                _ => self.frame(frame, one),
+            self.frame(frame, one);
+        }
+    }
+
+    /// The first of the frames that are left takes the fast path, or several do. `false` if it does
+    /// not.
+    #[inline(always)]
+    fn receive_fast(
+        &mut self,
+        first: usize,
+        left: &mut PendingFrames,
+        frames: &[Frame<'_>],
+        fast_path: &FastPath<'_>,
+        packets: &mut Packets,
+    ) -> bool {
+        let Packets { one, plain, known, prefetcher, .. } = packets;
+        self.prefetch_ahead(first, || *left, frames, Some(fast_path), prefetcher);
+        if fast_path.plain {
+            self.forward_plain(fast_path, frames, left, prefetcher, plain);
+            if left.first() != Some(first) {
+                return true;
             }
         }
+        let Some(parsed) = prefetcher.parsed(first, frames, None) else { return false };
+        left.next();
+        if self.is_due(parsed.frame.time) {
+            self.pass_time(parsed.frame.time);
+        }
+        self.take_fast_path(fast_path, parsed, (one, known));
+        true
     }
 
     /// It is the turn of a frame, and later that of others among `wanted`.
@@ -162,7 +182,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     ) {
         prefetcher.reach(turn, || {
             let conntrack = self.hooks.tracks().then_some(&self.state.conntrack);
-            Ahead { frames, wanted: wanted(), fast_path, conntrack, net: self.net }
+            Ahead { frames, wanted: wanted(), fast_path, conntrack }
         });
     }
 

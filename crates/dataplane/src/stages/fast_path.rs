@@ -9,220 +9,22 @@
 //! begins a connection, a rule keeps it, its way was not asked for before, …) it continues from
 //! that step in the normal way.
 
-use penstock_conntrack::{Conntrack, TupleLookup, Verdict};
-use penstock_jit::{self as jit, Head};
-use penstock_net::{Mac, RouteNumber};
-use penstock_packet::{Frame, Packet, Transport};
+use penstock_conntrack::Verdict;
+use penstock_net::RouteNumber;
+use penstock_packet::{Ct, Packet, Transport};
 use penstock_program::{Context, Family, Hook};
-use penstock_wire::checksum::Sum;
-use penstock_wire::{ethernet, ipv4, ipv6, protocol};
+use penstock_wire::{ethernet, ipv4, ipv6};
 
 use crate::addresses;
 use crate::course::{Course, Next};
 use crate::hook_result::HookResult;
-use crate::hooks::{BuiltIn, HookList, Hooks, Protocol, Stage};
-use crate::plain_frame::{self, PlainFrame};
+use crate::hooks::{HookList, Protocol, Stage};
 use crate::route::{Route, priority_of_tos};
 use crate::sink::Sink;
-use crate::stages::ingress_batch::IngressBatch;
+use crate::stages::device_path::{FamilyHooks, FastPath};
+use crate::stages::headers_ahead::ParsedHeaders;
+use crate::stages::prefetcher::ParsedFrame;
 use crate::worker::Worker;
-
-/// What frames of a device pass that take the fast path.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FastPath<'a> {
-    pub(crate) device: u32,
-    address: Mac,
-    /// The address as [`PlainFrame`] has it.
-    receiver: u64,
-    /// There are rules at ingress: only frames that have passed them go this way.
-    pub(crate) filtered: bool,
-    /// No hook sees packets of IPv4 before egress, and nothing else does.
-    pub(crate) plain: bool,
-    /// Connections may remember the way of their packets.
-    remembers: bool,
-    /// The hooks of IPv4, and those of IPv6, unless that is off on the device.
-    v4: FamilyHooks<'a>,
-    v6: Option<FamilyHooks<'a>>,
-    /// About egress of the device by which the last packet left: the next ones mostly leave there,
-    /// too. Of IPv4 only.
-    pub(crate) egress_precheck: Option<EgressPrecheck<'a>>,
-}
-
-/// The hooks of a protocol that packets pass on their way through.
-#[derive(Clone, Copy, Debug)]
-struct FamilyHooks<'a> {
-    /// `prerouting` and `postrouting`; `None` where there are chains and the like.
-    before: Option<BuiltIn>,
-    after: Option<BuiltIn>,
-    /// The stage of `prerouting` after connection tracking, if that comes before all chains.
-    tracked: Option<usize>,
-    prerouting: &'a HookList,
-    forward: &'a HookList,
-    postrouting: &'a HookList,
-    /// Nothing on the way can change a header that says where the next one is.
-    untouched: bool,
-    /// Nothing on the way sees a packet that is no fragment.
-    empty: bool,
-}
-
-impl<'a> FamilyHooks<'a> {
-    fn of(hooks: &'a Hooks, protocol: Protocol) -> Self {
-        let postrouting = hooks.list(protocol, Hook::Postrouting);
-        let after = postrouting.built_in;
-        let prerouting = hooks.list(protocol, Hook::Prerouting);
-        let before = prerouting.built_in;
-        let defragments = prerouting.stages.first() == Some(&Stage::Defrag);
-        let at = usize::from(defragments);
-        let tracked = prerouting.stages.get(at).filter(|stage| **stage == Stage::Conntrack);
-        let tracked = tracked.map(|_| at + 1);
-        let forward = hooks.list(protocol, Hook::Forward);
-        let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
-        let untouched = forward.is_empty() && keeps(before) && keeps(after);
-        let does = |built_in: BuiltIn| built_in.tracks || built_in.translates || built_in.confirms;
-        let empty = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !does(stages));
-        let empty = forward.is_empty() && empty(before) && empty(after);
-        FamilyHooks { before, after, tracked, prerouting, forward, postrouting, untouched, empty }
-    }
-}
-
-impl<'a> FastPath<'a> {
-    /// The hooks of a family.
-    #[inline(always)]
-    fn hooks(&self, v6: bool) -> Option<&FamilyHooks<'a>> {
-        if v6 { self.v6.as_ref() } else { Some(&self.v4) }
-    }
-}
-
-/// Code that says of packets whether they will pass a list.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EgressPrecheck<'a> {
-    pub(crate) code: &'a jit::Compiled,
-    pub(crate) list: usize,
-    /// The device, at egress of which it is.
-    device: u32,
-}
-
-/// The headers of a frame that may take the fast path.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ParsedHeaders {
-    /// It is of IPv6.
-    pub(crate) v6: bool,
-    /// Addresses of IPv4.
-    pub(crate) src: u32,
-    pub(crate) dst: u32,
-    /// Length of the packet.
-    pub(crate) len: u16,
-    protocol: u8,
-    pub(crate) tos: u8,
-    /// It is known that it passes egress ([`FastPath::egress_precheck`]).
-    pub(crate) egress_prechecked: bool,
-}
-
-impl ParsedHeaders {
-    /// Reads a frame. `None` if it is not for the fast path: addressed to another host, not plain
-    /// ([`PlainFrame`]), or with a wrong checksum in its header.
-    #[inline(always)]
-    pub(crate) fn read(frame: &Frame<'_>, fast_path: &FastPath<'_>) -> Option<ParsedHeaders> {
-        let plain = PlainFrame::read(frame.bytes)
-            .filter(|plain| frame.device == fast_path.device && plain.is_to(fast_path.receiver));
-        let Some(plain) = plain else { return ParsedHeaders::read6(frame, fast_path) };
-        let h: &Head = frame.bytes.get(ethernet::LEN..)?.first_chunk()?;
-        let word = |at: usize| u32::from_be_bytes([h[at], h[at + 1], h[at + 2], h[at + 3]]);
-        let sum = (0..5).fold(Sum::new(), |sum, n| sum.u32(word(4 * n)));
-        if !sum.is_valid() {
-            return None;
-        }
-        let (src, dst) = plain.addresses();
-        Some(ParsedHeaders {
-            src,
-            dst,
-            len: plain.len,
-            protocol: plain.protocol(),
-            tos: h[1],
-            v6: false,
-            egress_prechecked: false,
-        })
-    }
-
-    /// Reads a frame of IPv6: no extension headers, and addresses that need no second look.
-    #[inline(never)]
-    fn read6(frame: &Frame<'_>, fast_path: &FastPath<'_>) -> Option<ParsedHeaders> {
-        /// Ports, and what both protocols have after them.
-        const TRANSPORT: usize = 8;
-        let (link, network) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>()?;
-        let h: &[u8; ipv6::LEN] = network.first_chunk()?;
-        let payload = u16::from_be_bytes([h[4], h[5]]);
-        // Not unspecified, loopback, mapped, link-local, or a group.
-        let headers = |first: u8| (1..0xfe).contains(&first);
-        let plain = fast_path.v6.is_some()
-            && frame.device == fast_path.device
-            && link[..6] == fast_path.address.0
-            && link[12..] == ethernet::IPV6.to_be_bytes()
-            && h[0] >> 4 == 6
-            && matches!(h[6], protocol::TCP | protocol::UDP)
-            && h[7] > 1
-            && headers(h[8])
-            && headers(h[24])
-            && usize::from(payload) >= TRANSPORT
-            && usize::from(payload) <= network.len() - ipv6::LEN;
-        let len = payload.checked_add(ipv6::LEN as u16).filter(|_| plain)?;
-        Some(ParsedHeaders {
-            v6: true,
-            src: 0,
-            dst: 0,
-            len,
-            protocol: h[6],
-            tos: 0,
-            egress_prechecked: false,
-        })
-    }
-
-    /// Whether the packet is known to pass egress of a device.
-    #[inline(always)]
-    pub(crate) fn passes_egress(&self, fast_path: &FastPath<'_>, device: u32) -> bool {
-        self.egress_prechecked
-            && fast_path.egress_precheck.is_some_and(|precheck| precheck.device == device)
-    }
-
-    /// The transport protocol.
-    pub(crate) fn protocol(&self) -> u8 {
-        self.protocol
-    }
-
-    /// The destination, of IPv4.
-    #[inline(always)]
-    pub(crate) fn destination(&self) -> u32 {
-        self.dst
-    }
-
-    /// The connection lookup of a parsed frame, if that is its first step.
-    #[inline(always)]
-    pub(crate) fn seek(
-        &self,
-        frame: &Frame<'_>,
-        fast_path: &FastPath<'_>,
-        conntrack: &Conntrack,
-    ) -> Option<TupleLookup> {
-        fast_path.hooks(self.v6)?.tracked?;
-        let network = frame.bytes.get(ethernet::LEN..)?;
-        Some(match self.v6 {
-            false => conntrack.seek_ports4(network.first_chunk()?),
-            true => conntrack.seek_ports6(network.first_chunk()?),
-        })
-    }
-}
-
-/// A frame that may take the fast path, with what was found out before its turn.
-pub(crate) struct ParsedFrame<'a> {
-    pub(crate) frame: &'a Frame<'a>,
-    pub(crate) headers: &'a ParsedHeaders,
-    /// Where its connection is looked up, if that is what happens first.
-    pub(crate) lookup: Option<&'a TupleLookup>,
-    /// The route to its destination.
-    pub(crate) route: RouteNumber,
-    /// The ingress that it has passed, if there is any.
-    pub(crate) ingress_batch: Option<&'a IngressBatch<'a>>,
-}
 
 /// What a packet on the fast path is forwarded by.
 #[derive(Clone, Copy)]
@@ -256,57 +58,13 @@ enum Step {
 }
 
 impl<'a, S: Sink> Worker<'a, S> {
-    /// The fast path from a device; `None` if something else sees its frames on their way in, or
-    /// they may become anything other than IP packets.
-    pub(crate) fn fast_path_of(&self, device: u32) -> Option<FastPath<'a>> {
-        let state = &*self.state;
-        let watched = self.filtered(device) || state.ipsec.is_some() || state.trace_all;
-        let watched = watched || state.taps.has(device);
-        let hooks = self.hooks;
-        if !self.fast_path || watched {
-            return None;
-        }
-        let link = self.net.link(device).filter(|link| link.up && link.is_wire())?;
-        if self.net.bridge_port(device).is_some() {
-            return None;
-        }
-        let v4 = FamilyHooks::of(hooks, Protocol::Ip);
-        let forwards6 = link.mtu6().is_some() && link.conf.forwards6();
-        let v6 = forwards6.then(|| FamilyHooks::of(hooks, Protocol::Ip6));
-        let filtered = !hooks.ingress(device).is_empty();
-        let egress_precheck = self.egress_precheck().filter(|_| v4.untouched);
-        let (address, receiver) = (link.mac, plain_frame::receiver(link.mac.0));
-        let plain = v4.empty && state.tc.is_none();
-        // What is wrong with packets is told where they pass the hooks.
-        let remembers = state.tc.is_none() && state.conntrack.settings().log_invalid == 0;
-        Some(FastPath {
-            egress_precheck,
-            device,
-            address,
-            receiver,
-            filtered,
-            plain,
-            remembers,
-            v4,
-            v6,
-        })
-    }
-
-    /// Code that says what passes egress of the device by which the last packet left.
-    fn egress_precheck(&self) -> Option<EgressPrecheck<'a>> {
-        let device = self.state.forwarding.last_out;
-        let list = self.hooks.egress(device).code?;
-        let code = self.code.filter(|code| code.has_egress_precheck(list))?;
-        Some(EgressPrecheck { code, list, device })
-    }
-
-    /// Forwards a frame by the fast path. The second packet is for those whose connection remembers
-    /// their way.
-    #[inline]
+    /// Forwards a frame by the fast path, and does what follows from it. The second packet is for
+    /// those whose connection remembers their way.
+    #[inline(always)]
     pub(crate) fn take_fast_path(
         &mut self,
         fast_path: &FastPath<'_>,
-        parsed: &ParsedFrame<'_>,
+        parsed: ParsedFrame<'_>,
         packets: (&mut Packet, &mut Packet),
     ) {
         if parsed.headers.v6 {
@@ -321,7 +79,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn take_fast_path6(
         &mut self,
         fast_path: &FastPath<'_>,
-        parsed: &ParsedFrame<'_>,
+        parsed: ParsedFrame<'_>,
         packets: (&mut Packet, &mut Packet),
     ) {
         self.take_fast_path_of::<true>(fast_path, parsed, packets);
@@ -332,45 +90,63 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn take_fast_path_of<const SIX: bool>(
         &mut self,
         fast_path: &FastPath<'_>,
-        parsed: &ParsedFrame<'_>,
+        parsed: ParsedFrame<'_>,
         (packet, known): (&mut Packet, &mut Packet),
     ) {
-        let &ParsedFrame { frame, headers, lookup, route, ingress_batch } = parsed;
         let Some(hooks) = fast_path.hooks(SIX) else { return };
-        let fast = FastPacket { fast_path, hooks, headers };
-        let len = ethernet::LEN + usize::from(headers.len);
-        let full = self.state.conntrack.statistics().table_full;
         let mut tracked = None;
-        if let Some(lookup) = lookup {
+        let full = self.state.conntrack.statistics().table_full;
+        if let Some(lookup) = parsed.lookup {
+            let ParsedFrame { frame, headers, .. } = &parsed;
+            let len = ethernet::LEN + usize::from(headers.len);
             let network = frame.bytes.get(ethernet::LEN..len).unwrap_or(&[]);
             tracked = self.state.conntrack.track_sought(network, lookup, frame.time);
-            if tracked.is_none() {
+            let Some((ct, verdict)) = &tracked else {
                 // It begins a connection.
-                return match ingress_batch {
+                match parsed.ingress_batch {
                     Some(batch) => self.frame_after_ingress(frame, batch, packet),
                     None => self.receive(frame, packet),
-                };
+                }
+                return self.drain();
+            };
+            if fast_path.remembers
+                && *verdict == Verdict::Accept
+                && ct.has_entry()
+                && self.take_remembered_way::<SIX>(fast_path, &parsed, ct, known)
+            {
+                // Nothing follows from it.
+                return;
             }
         }
-        if fast_path.remembers
-            && let Some((ct, Verdict::Accept)) = &tracked
-            && ct.has_entry()
-            && self.take_remembered_way::<SIX>(fast_path, parsed, ct, known)
-        {
-            return;
-        }
+        self.pass_hooks::<SIX>((fast_path, hooks), parsed, tracked.map(|it| (it, full)), packet);
+        self.drain();
+    }
+
+    /// From the hooks of `prerouting` on. `tracked` is what connection tracking said, and how often
+    /// its table was full before.
+    #[inline(never)]
+    fn pass_hooks<const SIX: bool>(
+        &mut self,
+        (fast_path, hooks): (&FastPath<'_>, &FamilyHooks<'_>),
+        parsed: ParsedFrame<'_>,
+        tracked: Option<((Ct, Verdict), u64)>,
+        packet: &mut Packet,
+    ) {
+        let ParsedFrame { frame, headers, route, ingress_batch, .. } = parsed;
+        let fast = FastPacket { fast_path, hooks, headers };
+        let len = ethernet::LEN + usize::from(headers.len);
         self.state.counters.received += 1;
         let (offset, ethertype) =
             if SIX { (ipv6::LEN, ethernet::IPV6) } else { (ipv4::LEN, ethernet::IPV4) };
         let transport =
-            Transport { protocol: headers.protocol, offset: offset as u16, fragment_offset: 0 };
+            Transport { protocol: headers.protocol(), offset: offset as u16, fragment_offset: 0 };
         packet.receive_known(frame.bytes, len, ethertype, transport);
         packet.meta.time = frame.time;
         packet.meta.iif = fast_path.device;
         if ingress_batch.is_some() {
             packet.meta.trace_id = self.next_trace_id();
         }
-        if let Some((ct, verdict)) = tracked {
+        if let Some(((ct, verdict), full)) = tracked {
             packet.meta.ct = ct;
             let context = Context { family: family_of(SIX), hook: Hook::Prerouting };
             self.log_invalid(context, packet);
@@ -381,8 +157,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         let step = self.fast_prerouting::<SIX>(hooks, packet);
         match (step, SIX) {
             (Step::Ended, _) => {}
-            (Step::On, true) => self.fast_forward6(fast, route, packet),
+            (Step::On, true) => self.fast_forward6(fast, route.number(self.net), packet),
             (Step::On, false) => {
+                let route = route.number(self.net);
                 self.fast_forward4(fast, (headers.src, headers.dst), route, packet);
             }
             (Step::Translated, true) => match addresses::of6(packet) {

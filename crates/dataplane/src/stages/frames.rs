@@ -18,7 +18,7 @@ use crate::place::{chain_place, rule_place};
 use crate::reason::{DropEvent, DropReason};
 use crate::sink::Sink;
 use crate::stages::burst::Packets;
-use crate::stages::fast_path::{FastPath, ParsedFrame};
+use crate::stages::device_path::FastPath;
 use crate::stages::ingress_batch::IngressBatch;
 use crate::worker::Worker;
 
@@ -71,15 +71,14 @@ impl<'a, S: Sink> Worker<'a, S> {
                 }
                 if decision.is_pass() {
                     self.prefetch_ahead(first + at, passing, frames, fast_path, prefetcher);
-                    match (prefetcher.headers(first + at), fast_path) {
-                        (Some((headers, lookup)), Some(fast_path)) => {
-                            let ingress_batch = Some(batch);
-                            let route = prefetcher.route(first + at);
-                            let parsed =
-                                ParsedFrame { frame, headers, lookup, route, ingress_batch };
-                            self.take_fast_path(fast_path, &parsed, (one, known));
+                    match (prefetcher.parsed(first + at, frames, Some(batch)), fast_path) {
+                        (Some(parsed), Some(fast_path)) => {
+                            self.take_fast_path(fast_path, parsed, (one, known));
                         }
-                        _ => self.frame_after_ingress(frame, batch, one),
+                        _ => {
+                            self.frame_after_ingress(frame, batch, one);
+                            self.drain();
+                        }
                     }
                 } else {
                     self.take_in(frame, batch, one);
@@ -90,8 +89,8 @@ impl<'a, S: Sink> Worker<'a, S> {
                     {
                         self.pass_up_after_ingress(one);
                     }
+                    self.drain();
                 }
-                self.drain();
             }
             quiet = !self.is_due(latest);
             at += 1;

@@ -134,7 +134,7 @@ impl<S: Sink> Worker<'_, S> {
     /// destination; `None` where more has to be asked, or it is not known yet.
     #[inline(always)]
     pub(super) fn adjacency4(&self, iif: u32, daddr: u32, number: RouteNumber) -> Option<usize> {
-        if !addresses::is_usual_destination4(daddr) || self.net.custom4() {
+        if !addresses::is_usual4(daddr) || self.net.custom4() {
             return None;
         }
         // What was learned of a path is about one destination.

@@ -39,9 +39,10 @@ use crate::hooks::Entry;
 use crate::hooks::{HookList, Protocol, Stage};
 use crate::route::priority_of_tos;
 use crate::sink::Sink;
-use crate::stages::fast_path::{FastPath, ParsedFrame};
+use crate::stages::device_path::FastPath;
 use crate::stages::hook_env::{ChainCall, HookEnv};
 use crate::stages::nat::manip_of;
+use crate::stages::prefetcher::ParsedFrame;
 use crate::ways::{Counters, Memo, Refusal, Way};
 use crate::worker::Worker;
 
@@ -98,7 +99,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet: &mut Packet,
     ) -> bool {
         let &ParsedFrame { frame, headers, .. } = parsed;
-        let memo = self.state.ways.read(self.state.conntrack.memo_of(ct));
+        let memo = self.state.ways.read(self.state.conntrack.memo(ct.entry, ct.info.is_reply()));
         let Memo::Way(number) = memo else {
             self.consider_way::<SIX>(memo, fast_path, parsed, ct);
             return false;

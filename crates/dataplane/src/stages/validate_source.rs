@@ -5,6 +5,7 @@
 use penstock_net::{Devconf, Flow4, Hit, LOOPBACK, Link, RouteType, Scope};
 use penstock_packet::Packet;
 
+use crate::addresses;
 use crate::reason::DropReason;
 use crate::sink::Sink;
 use crate::worker::Worker;
@@ -102,14 +103,11 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// Whether nothing speaks against a source where the route leads to another device: it is no
-    /// address of this host, is none that [`Worker::ip4_route_input`] refuses, and has passed the
-    /// check of its route back if there is one.
+    /// address of this host, means nothing special, and has passed the check of its route back if
+    /// there is one.
     #[inline]
     pub(crate) fn ip4_usual_source(&self, iif: u32, saddr: u32) -> bool {
-        let first = saddr >> 24;
-        saddr != 0
-            && first != 127
-            && !(crate::addresses::is_multicast4(saddr) || saddr == u32::MAX)
+        addresses::is_usual4(saddr)
             && !self.net.own4(saddr)
             && (!self.net.filters_sources4() || self.state.forwarding.sources4.has(iif, saddr))
     }

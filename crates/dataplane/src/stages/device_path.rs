@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What frames of a device pass that take the [fast path](super::fast_path).
+
+use penstock_jit as jit;
+use penstock_net::Mac;
+use penstock_program::Hook;
+
+use crate::hooks::{BuiltIn, HookList, Hooks, Protocol, Stage};
+use crate::plain_frame;
+use crate::sink::Sink;
+use crate::worker::Worker;
+
+/// What frames of a device pass that take the fast path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FastPath<'a> {
+    pub(crate) device: u32,
+    pub(crate) address: Mac,
+    /// The address as [`PlainFrame`] has it.
+    pub(crate) receiver: u64,
+    /// There are rules at ingress: only frames that have passed them go this way.
+    pub(crate) filtered: bool,
+    /// No hook sees packets of IPv4 before egress, and nothing else does.
+    pub(crate) plain: bool,
+    /// Connections may remember the way of their packets.
+    pub(crate) remembers: bool,
+    /// The hooks of IPv4, and those of IPv6, unless that is off on the device.
+    v4: FamilyHooks<'a>,
+    pub(crate) v6: Option<FamilyHooks<'a>>,
+    /// About egress of the device by which the last packet left: the next ones mostly leave there,
+    /// too. Of IPv4 only.
+    pub(crate) egress_precheck: Option<EgressPrecheck<'a>>,
+}
+
+/// The hooks of a protocol that packets pass on their way through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FamilyHooks<'a> {
+    /// `prerouting` and `postrouting`; `None` where there are chains and the like.
+    pub(crate) before: Option<BuiltIn>,
+    pub(crate) after: Option<BuiltIn>,
+    /// The stage of `prerouting` after connection tracking, if that comes before all chains.
+    pub(crate) tracked: Option<usize>,
+    pub(crate) prerouting: &'a HookList,
+    pub(crate) forward: &'a HookList,
+    pub(crate) postrouting: &'a HookList,
+    /// Nothing on the way can change a header that says where the next one is.
+    pub(crate) untouched: bool,
+    /// Nothing on the way sees a packet that is no fragment.
+    empty: bool,
+}
+
+impl<'a> FamilyHooks<'a> {
+    fn of(hooks: &'a Hooks, protocol: Protocol) -> Self {
+        let postrouting = hooks.list(protocol, Hook::Postrouting);
+        let after = postrouting.built_in;
+        let prerouting = hooks.list(protocol, Hook::Prerouting);
+        let before = prerouting.built_in;
+        let defragments = prerouting.stages.first() == Some(&Stage::Defrag);
+        let at = usize::from(defragments);
+        let tracked = prerouting.stages.get(at).filter(|stage| **stage == Stage::Conntrack);
+        let tracked = tracked.map(|_| at + 1);
+        let forward = hooks.list(protocol, Hook::Forward);
+        let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
+        let untouched = forward.is_empty() && keeps(before) && keeps(after);
+        let does = |built_in: BuiltIn| built_in.tracks || built_in.translates || built_in.confirms;
+        let empty = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !does(stages));
+        let empty = forward.is_empty() && empty(before) && empty(after);
+        FamilyHooks { before, after, tracked, prerouting, forward, postrouting, untouched, empty }
+    }
+}
+
+impl<'a> FastPath<'a> {
+    /// The hooks of a family.
+    #[inline(always)]
+    pub(crate) fn hooks(&self, v6: bool) -> Option<&FamilyHooks<'a>> {
+        if v6 { self.v6.as_ref() } else { Some(&self.v4) }
+    }
+
+    /// Whether headers say of packets of IPv4 that they pass egress of a device
+    /// ([`ParsedHeaders::egress_prechecked`]).
+    #[inline(always)]
+    pub(crate) fn prechecks_egress(&self, device: u32) -> bool {
+        self.egress_precheck.is_some_and(|precheck| precheck.device == device)
+    }
+}
+
+/// Code that says of packets whether they will pass a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EgressPrecheck<'a> {
+    pub(crate) code: &'a jit::Compiled,
+    pub(crate) list: usize,
+    /// The device, at egress of which it is.
+    device: u32,
+}
+
+impl<'a, S: Sink> Worker<'a, S> {
+    /// The fast path from a device; `None` if something else sees its frames on their way in, or
+    /// they may become anything other than IP packets.
+    pub(crate) fn fast_path_of(&self, device: u32) -> Option<FastPath<'a>> {
+        let state = &*self.state;
+        let watched = self.filtered(device) || state.ipsec.is_some() || state.trace_all;
+        let watched = watched || state.taps.has(device);
+        let hooks = self.hooks;
+        if !self.fast_path || watched {
+            return None;
+        }
+        let link = self.net.link(device).filter(|link| link.up && link.is_wire())?;
+        if self.net.bridge_port(device).is_some() {
+            return None;
+        }
+        let v4 = FamilyHooks::of(hooks, Protocol::Ip);
+        let forwards6 = link.mtu6().is_some() && link.conf.forwards6();
+        let v6 = forwards6.then(|| FamilyHooks::of(hooks, Protocol::Ip6));
+        let filtered = !hooks.ingress(device).is_empty();
+        let egress_precheck = self.egress_precheck().filter(|_| v4.untouched);
+        let (address, receiver) = (link.mac, plain_frame::receiver(link.mac.0));
+        let plain = v4.empty && state.tc.is_none();
+        // What is wrong with packets is told where they pass the hooks.
+        let remembers = state.tc.is_none() && state.conntrack.settings().log_invalid == 0;
+        Some(FastPath {
+            egress_precheck,
+            device,
+            address,
+            receiver,
+            filtered,
+            plain,
+            remembers,
+            v4,
+            v6,
+        })
+    }
+
+    /// Code that says what passes egress of the device by which the last packet left.
+    fn egress_precheck(&self) -> Option<EgressPrecheck<'a>> {
+        let device = self.state.forwarding.last_out;
+        let list = self.hooks.egress(device).code?;
+        let code = self.code.filter(|code| code.has_egress_precheck(list))?;
+        Some(EgressPrecheck { code, list, device })
+    }
+}
