@@ -254,6 +254,7 @@ impl<'a> Agent<'a> {
             Err(NotCommitted::Refused(why)) => Outcome::Refused(why),
             Err(NotCommitted::RolledBack(why)) => Outcome::RolledBack(why),
             Err(NotCommitted::NoDataplane(why)) => Outcome::NoDataplane(why),
+            Err(NotCommitted::NotNow(why)) => Outcome::NotYet(why),
         }
     }
 

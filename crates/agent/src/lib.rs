@@ -57,6 +57,8 @@ pub enum NotCommitted {
     RolledBack(String),
     /// There is nothing that could have it in force.
     NoDataplane(String),
+    /// It cannot be decided now, whatever it is: why.
+    NotNow(String),
 }
 
 /// Where rulesets are put in force.

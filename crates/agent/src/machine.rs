@@ -38,7 +38,7 @@ pub enum Outcome {
     RolledBack(String),
     /// There is no dataplane. It is tried again.
     NoDataplane(String),
-    /// Not all of it could be read. It is tried again.
+    /// Not all of it could be read, or it could not be decided now. It is tried again.
     NotYet(String),
 }
 

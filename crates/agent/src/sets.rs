@@ -345,7 +345,8 @@ fn commit(
     host.commit(&commit, &mut || Ok(())).map_err(|e| match e {
         NotCommitted::Refused(why)
         | NotCommitted::RolledBack(why)
-        | NotCommitted::NoDataplane(why) => why,
+        | NotCommitted::NoDataplane(why)
+        | NotCommitted::NotNow(why) => why,
     })
 }
 

@@ -38,6 +38,8 @@ struct Dataplane {
     timeouts: bool,
     /// Commands with this that are no whole ruleset are refused.
     refuse_with: Option<&'static str>,
+    /// It takes nothing for now.
+    busy: bool,
 }
 
 impl Host for Dataplane {
@@ -57,6 +59,9 @@ impl Host for Dataplane {
     ) -> Result<(), NotCommitted> {
         if self.number.is_none() {
             return Err(NotCommitted::NoDataplane("none".into()));
+        }
+        if self.busy {
+            return Err(NotCommitted::NotNow("not now".into()));
         }
         if let Some(why) = self.refuse.filter(|_| commit.whole) {
             return Err(NotCommitted::Refused(why.into()));
@@ -249,6 +254,33 @@ fn publications_are_put_in_force_and_reported() {
     agent.turn(&mut dataplane, NOW);
     assert_eq!(dataplane.given[2..], ["one\nadd element inet fw s { 198.18.0.2,\n}\n"]);
     assert_eq!(fleet.told(), (3, State::InForce, String::new()));
+}
+
+#[test]
+fn what_cannot_be_decided_now_is_given_again() {
+    let fleet = Fleet::new("busy");
+    let open = || -> Result<Box<dyn Store>, Error> { Ok(Box::new(fleet.store.clone())) };
+    let mut dataplane = Dataplane { number: Some(1), busy: true, ..Dataplane::default() };
+    let mut agent = Agent::new(fleet.settings(), &open).expect("an agent");
+    let first = fleet.main("one\n");
+    agent.turn(&mut dataplane, NOW);
+    assert_eq!(fleet.told(), (0, State::Trying, "not now".into()));
+    dataplane.busy = false;
+    agent.turn(&mut dataplane, NOW);
+    assert_eq!(fleet.told(), (1, State::InForce, String::new()));
+    // Elements that cannot be given now are no reason for the whole ruleset.
+    dataplane.busy = true;
+    let mut draft = Draft::default();
+    let old = elements::parse("198.18.0.1").expect("one");
+    let delta = Delta { remove: vec![], add: vec!["198.18.0.2".into()] };
+    let set = draft.changed(&first.sets[0], &old, &delta);
+    fleet.publish(draft, &Manifest { sets: vec![set], ..first.clone() });
+    agent.turn(&mut dataplane, NOW);
+    assert_eq!(fleet.told(), (1, State::Trying, "not now".into()));
+    dataplane.busy = false;
+    agent.turn(&mut dataplane, NOW);
+    assert_eq!(dataplane.given[1..], ["add element inet fw s { 198.18.0.2,\n}\n"]);
+    assert_eq!(fleet.told(), (2, State::InForce, String::new()));
 }
 
 #[test]

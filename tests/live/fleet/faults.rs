@@ -52,10 +52,33 @@ fn agent_is_killed_while_a_change_waits_for_its_health() {
         // Nobody confirms it.
         marked.until(&net, 1);
     });
+    assert!(net.log().contains("is taken back; "), "{}", net.log());
     std::fs::remove_file(&flag).unwrap();
     let running = agent(&net, &fleet, &check);
     marked.until(&net, 2);
     fleet.until_generation(&net, 2);
+    running.end();
+}
+
+#[test]
+fn next_agent_comes_while_a_change_still_waits() {
+    let flag = std::env::temp_dir().join(format!("penstock-well-{}", std::process::id()));
+    let check = format!("--health 'test ! -e {0} || sleep 60' --confirm 8", flag.display());
+    let Some((net, fleet, marked, running)) = begun(&check) else { return };
+    std::fs::write(&flag, "").unwrap();
+    let running = marked.all_along(&net, || {
+        marked.publish(&net, &fleet, 2, "");
+        marked.until(&net, 2);
+        running.stop();
+        std::fs::remove_file(&flag).unwrap();
+        // The dataplane takes nothing from it until the change is taken back.
+        let running = agent(&net, &fleet, &check);
+        fleet.until(&net, "a change waits for its confirmation");
+        fleet.until_generation(&net, 2);
+        running
+    });
+    assert!(net.log().contains("is taken back; "), "{}", net.log());
+    assert_eq!(marked.look(&net), Some(2));
     running.end();
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use penstock_agent::{Commit, Host, NotCommitted};
 use penstock_daemon::control::client::{Caller, Client};
 use penstock_daemon::control::exec::Connection;
+use penstock_daemon::control::not_now::is_not_now;
 use penstock_daemon::control::protocol::Message;
 use penstock_daemon::errln;
 use penstock_fleet::canary::Node;
@@ -64,7 +65,10 @@ impl Host for Dataplane {
             (Ok(_), Some(Ok(()))) => {
                 Err(NotCommitted::RolledBack("it was not confirmed in time".into()))
             }
-            (Ok(_), None) => Err(NotCommitted::Refused(one_line(&asked.said))),
+            (Ok(_), None) => Err(match one_line(&asked.said) {
+                why if is_not_now(&why) => NotCommitted::NotNow(why),
+                why => NotCommitted::Refused(why),
+            }),
             (Err(e), _) => Err(NotCommitted::NoDataplane(words(&e))),
         }
     }

@@ -15,6 +15,7 @@
 //! | [`exec`] | the side of `penstock exec` |
 //! | [`client`] | the side of `penstock nft`, `show`, `down` |
 //! | `connection` | the server's side of a connection |
+//! | [`not_now`] | refusals that say nothing of what is refused |
 //! | `peer` | who is at the other end |
 //! | `admission` | who is served at a time |
 //! | `budget` | what a call may cost |
@@ -29,6 +30,7 @@ pub mod client;
 mod connection;
 pub mod exec;
 pub mod netfilter;
+pub mod not_now;
 mod peer;
 pub mod protocol;
 mod read_ahead;

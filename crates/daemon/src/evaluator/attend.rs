@@ -21,7 +21,7 @@ use super::Evaluator;
 use super::protocol::{Answer, Ask, Call, QUESTION, Task};
 use crate::channel::Channel;
 use crate::connections::Tables;
-use crate::control::{PATIENCE, Rights};
+use crate::control::{PATIENCE, Rights, not_now};
 use crate::now;
 use crate::packet_listeners::PacketListeners;
 use crate::rules::{Alone, ChangeWatchers, Process, Refused, Rules, Submission, Update};
@@ -74,7 +74,7 @@ impl Attendance<'_> {
     pub(crate) fn attend(self) -> End {
         let begun = Instant::now();
         if !self.has_begun() {
-            return End::Failed("the evaluator of rule texts does not answer".into());
+            return End::Failed(not_now::NO_EVALUATOR.into());
         }
         let mut incoming = None;
         let mut alone = None;
@@ -89,9 +89,7 @@ impl Attendance<'_> {
             self.evaluator.update(rules);
         }
         match ended {
-            Ok(End::Failed(_)) | Err(_) if in_force => End::Failed(
-                "the change is in force, but the process that evaluated it has ended".into(),
-            ),
+            Ok(End::Failed(_)) | Err(_) if in_force => End::Failed(not_now::ENDED_IN_FORCE.into()),
             Ok(End::HandedOver(_)) => {
                 let generation = incoming.and_then(|incoming: Incoming| {
                     let Submission { mut ruleset, transaction, .. } = incoming.submission;
@@ -102,9 +100,7 @@ impl Attendance<'_> {
             }
             Ok(end) => end,
             Err(_) if begun.elapsed() >= self.call.time => End::Failed(LATE.into()),
-            Err(_) => {
-                End::Failed("the evaluation of the text has ended; nothing is changed".into())
-            }
+            Err(_) => End::Failed(not_now::EVALUATOR_ENDED.into()),
         }
     }
 
@@ -393,7 +389,7 @@ pub(super) fn ended_by(signal: i32) -> &'static str {
         libc::SIGABRT => "evaluation takes more memory than is allowed; nothing is changed",
         libc::SIGALRM | libc::SIGXCPU => LATE,
         -1 => "the evaluation of the text has failed; nothing is changed",
-        0 => "no process can be started that evaluates the text; nothing is changed",
+        0 => not_now::NO_PROCESS,
         _ => "the evaluation of the text was ended by a signal; nothing is changed",
     }
 }

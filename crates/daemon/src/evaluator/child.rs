@@ -33,6 +33,7 @@ use super::recorder::{Delivery, Recorder};
 use super::sandbox;
 use crate::channel::Channel;
 use crate::config::Config;
+use crate::control::not_now;
 use crate::control::protocol::Message;
 use crate::control::{CaptureCall, Client, ClientFiles, NftCall, PATIENCE, Rights, Source};
 use crate::packet_listeners::Decision;
@@ -529,7 +530,7 @@ impl Child<'_> {
             talk.session.go_back(scope.clone());
             talk.files.rewind();
         }
-        let stderr = "Error: the ruleset was changed meanwhile\n".into();
+        let stderr = format!("Error: {}\n", not_now::OVERTAKEN);
         Ok((Outcome { stderr, ..Outcome::default() }, None))
     }
 
@@ -651,7 +652,7 @@ fn refusal(refused: &Refused, copy: Copy) -> Refusal {
         _ if copy == Copy::Unchecked && !matches!(refused, Refused::Other(_)) => {
             Refusal::Other("the change is refused".into())
         }
-        Refused::Overtaken => Refusal::Other("the ruleset was changed meanwhile".into()),
+        Refused::Overtaken => Refusal::Other(not_now::OVERTAKEN.into()),
         Refused::Change(number, e) => Refusal::Change(*number, e.clone()),
         Refused::Link(sentence) | Refused::Other(sentence) => Refusal::Other(sentence.clone()),
         Refused::Offload(e) => Refusal::Offload(e.clone()),

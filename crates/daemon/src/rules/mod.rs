@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attach::Attached;
 use crate::broadcast::{Broadcast, Heard};
+use crate::control::not_now;
 use crate::offload::Offload;
 use crate::probe::{number_of, with_probes};
 use crate::requests::workers::Workers;
@@ -371,9 +372,7 @@ impl Rules {
         let _others = (!alone && !check).then(|| self.alone());
         let mut inner = self.lock();
         if !check && inner.unconfirmed.is_some() {
-            let sentence =
-                "a change waits for its confirmation; confirm it, or wait until it is taken back";
-            return Err(Refused::Other(sentence.into()));
+            return Err(Refused::Other(not_now::WAITS.into()));
         }
         if !check && inner.ruleset.generation().id != before.id {
             return Err(Refused::Overtaken);
@@ -461,7 +460,8 @@ impl Rules {
         if self.workers.ask(request, PATIENCE).is_none() {
             self.go_back_to(&inner.linked);
             return Err(Refused::Other(format!(
-                "the dataplane does not answer: generation {} stays in force",
+                "{}: generation {} stays in force",
+                not_now::NO_WORKER,
                 inner.linked.generation
             )));
         }

@@ -11,7 +11,7 @@ use penstock_system::SystemNames;
 
 use super::Server;
 use crate::control::protocol::Message;
-use crate::control::{Client, Rights};
+use crate::control::{Client, Rights, not_now};
 use crate::evaluator::{Attendance, Call, End, Task};
 use crate::rules::Process;
 
@@ -69,7 +69,7 @@ impl Server {
                 let listeners = Some(&self.listeners);
                 Attendance { evaluator, channel, rules, tables, listeners, names, call }.attend()
             }
-            Err(e) => End::Failed(format!("the evaluator of rule texts does not answer: {e}")),
+            Err(e) => End::Failed(format!("{}: {e}", not_now::NO_EVALUATOR)),
         })
     }
 
