@@ -17,6 +17,7 @@ mod masks;
 mod mutations;
 mod nearly_right;
 mod random;
+mod renewed;
 mod sides;
 
 use std::ops::Range;
@@ -90,11 +91,13 @@ fn main() -> ExitCode {
     let mutations = number("PENSTOCK_NFT_MUTATIONS").unwrap_or(MUTATIONS);
     let (texts, texts_differ) = nearly_right::compare(seed..seed + mutations, &lacking);
     let commands_differ = commands::compare();
+    let renewed_differ = renewed::compare() as u64;
     if rulesets != count || count > 0 && taken == 0 || texts != mutations {
         println!("nft: not everything was compared");
         return ExitCode::FAILURE;
     }
-    if differ + texts_differ + commands_differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let differ = differ + texts_differ + commands_differ + renewed_differ;
+    if differ == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs `work` for all seeds, with a tally for each thread.

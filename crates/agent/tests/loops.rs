@@ -386,7 +386,7 @@ fn a_set_that_cannot_be_renewed_keeps_no_other_from_it() {
     // Both are due by then.
     std::thread::sleep(Duration::from_millis(800));
     agent.turn(&mut dataplane, NOW);
-    let renewed = "add element inet fw b { 198.18.0.1 timeout 1s expires 0s999ms,\n}\n";
+    let renewed = "add element inet fw b { 198.18.0.1 timeout 1s expires 1s0ms,\n}\n";
     assert!(dataplane.given.iter().any(|given| given == renewed), "{:?}", dataplane.given);
 }
 

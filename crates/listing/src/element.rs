@@ -84,9 +84,7 @@ pub fn renewed(element: &str, timeout: Duration) -> String {
         Some(at) => lasting.split_at(at),
         None => (lasting.as_str(), ""),
     };
-    // nft takes no expiry that is longer than the timeout. One that is exactly as long may be taken
-    // for none.
-    let left = timeout.saturating_sub(Duration::from_millis(1)).as_millis();
+    let left = timeout.as_millis();
     let (before, comment) = before.split_at(before.find(" comment ").unwrap_or(before.len()));
     format!("{before} expires {}s{}ms{comment}{data}", left / 1000, left % 1000)
 }
@@ -183,12 +181,12 @@ mod tests {
         assert_eq!((duration(""), duration("7x"), duration("1m7")), (None, None, None));
         assert_eq!(expires("198.18.0.1 timeout 1h expires 5m"), Some(Duration::from_secs(300)));
         for (element, expected) in [
-            ("198.18.0.1 timeout 1h", "198.18.0.1 timeout 1h expires 3599s999ms"),
+            ("198.18.0.1 timeout 1h", "198.18.0.1 timeout 1h expires 3600s0ms"),
             (
                 "198.18.0.1 timeout 1h expires 5m comment \"a : b\" : accept",
-                "198.18.0.1 timeout 1h expires 3599s999ms comment \"a : b\" : accept",
+                "198.18.0.1 timeout 1h expires 3600s0ms comment \"a : b\" : accept",
             ),
-            ("198.18.0.1", "198.18.0.1 expires 3599s999ms"),
+            ("198.18.0.1", "198.18.0.1 expires 3600s0ms"),
         ] {
             assert_eq!(renewed(element, Duration::from_secs(3600)), expected, "{element}");
         }

@@ -319,6 +319,7 @@ fn random_packets_and_transactions_agree_with_a_map() {
             }
             let abort = rng.u8(..4) == 0;
             let there = model.elements.contains_key(&n);
+            let timed = rng.bool();
             let (changes, expected) = match rng.u8(..8) {
                 0 => (vec![delete_elements("s", None)], Ok(())),
                 1..4 => {
@@ -330,7 +331,13 @@ fn random_packets_and_transactions_agree_with_a_map() {
                     let fits = there || model.room(size);
                     let expected = if fits { Ok(()) } else { Err(Errno::Enfile) };
                     // Without its own timeout it stays for ever, and no rule can change that.
-                    (vec![add_elements("s", vec![key(n)])], expected)
+                    let mut element = key(n);
+                    let timeout = timed.then_some(100);
+                    element.value = ElementValue::new(
+                        None,
+                        ElementExtras { timeout, ..ElementExtras::default() },
+                    );
+                    (vec![add_elements("s", vec![element])], expected)
                 }
             };
             let mut batch = ruleset.begin_at(now);
@@ -345,7 +352,14 @@ fn random_packets_and_transactions_agree_with_a_map() {
                     Change::DeleteElements { elements: None, .. } => model.elements.clear(),
                     Change::DeleteElements { .. } => drop(model.elements.remove(&n)),
                     Change::AddElements { .. } => {
-                        model.elements.entry(n).or_insert((None, None, 0));
+                        let (timeout, end) = match timed {
+                            true => (Some(100), Some(now + 100 * MS)),
+                            false => (None, None),
+                        };
+                        let there = model.elements.entry(n).or_insert((timeout, end, 0));
+                        if there.0 != timeout {
+                            *there = (timeout, end, there.2);
+                        }
                     }
                     _ => {}
                 }

@@ -242,11 +242,14 @@ pub(crate) fn lower_element(
         if elem.has_options() {
             value.change_extras(|extras| {
                 extras.exprs = program.stateful(&elem.stmts);
-                extras.timeout = elem.timeout.map(|t| if t == SetElem::NEVER { 0 } else { t });
+                let timeout = elem.timeout.filter(|ms| *ms != 0);
+                extras.timeout = timeout.map(|t| if t == SetElem::NEVER { 0 } else { t });
                 extras.userdata = elem.comment.as_ref().map(|c| userdata::with_comment(Some(c)));
             });
         }
-        expires_at = elem.expires.map(|ms| ctx.now.saturating_add(ms.saturating_mul(MILLISECOND)));
+        // nft sends no times of 0.
+        let expires = elem.expires.filter(|ms| *ms != 0);
+        expires_at = expires.map(|ms| ctx.now.saturating_add(ms.saturating_mul(MILLISECOND)));
     }
     Element { key, key_end, value, expires_at }
 }

@@ -154,6 +154,8 @@ fn read(attribute: Attribute<'_>, shape: &Shape, ids: &Ids, now: u64) -> Result<
         timeout: timeout.filter(|timeout| *timeout != shape.timeout),
         userdata,
     };
+    // 0 is as if it was not said.
+    let expiration = expiration.filter(|ms| *ms != 0);
     let expires_at = expiration.map(|ms| now.saturating_add(ms.saturating_mul(MILLISECOND)));
     let value = ElementValue::new(data(&given, shape, ids)?, extras);
     let element = Element { key: first.unwrap_or_default(), key_end, value, expires_at };

@@ -135,6 +135,7 @@ impl OpenTable<'_> {
         }
         let set = &self.table.sets[at];
         self.check_data(set, element.value.data.as_ref())?;
+        let expires = element.expires_at.is_some();
         prepare(set, self.table.family, &mut element, now)?;
         let reference = references::of_element(set.data, &element.value);
         if let Some(reference) = reference {
@@ -166,13 +167,11 @@ impl OpenTable<'_> {
         if mode == Mode::Create || wanted.value.data != there.value.data {
             return Err(Errno::Eexist);
         }
-        if there.expires_at.is_none() || wanted.expires_at.is_none() {
-            return Ok(());
-        }
-        // Another timeout, or an expiry from the caller, replaces the old one and restarts.
+        // Since Linux 6.12 another timeout replaces the old one and starts again, also where one of
+        // the two is none, and so does a time that the caller says.
         let (timeout, expires_at) = (there.value.timeout(), there.expires_at);
         let own = wanted.value.timeout();
-        if own != timeout || wanted.expires_at != expiry(own.unwrap_or(set.timeout), now) {
+        if own != timeout || expires {
             self.batch.changed = true;
             undo.note(Some(Undo::Restore(
                 key.clone(),
