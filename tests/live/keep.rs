@@ -79,6 +79,38 @@ fn saved_state_outlives_the_process() {
     assert_eq!(std::fs::read(state.with_extension("broken")).unwrap().len(), whole.len() - 3);
 }
 
+#[test]
+fn first_ruleset_and_confirmed_changes_are_kept_once_they_are_reported() {
+    let Some(mut net) = Net::new() else { return };
+    let up = format!("r0 r1 --state {}", net.directory.join("state").display());
+    net.up(&up);
+    let again = |net: &mut Net| {
+        net.kill_both();
+        net.up(&up);
+        let all = net.ok(&net.r, "$PENSTOCK nft list ruleset");
+        ["one", "two", "three"].map(|name| all.contains(&format!("chain {name}")))
+    };
+    let chain =
+        |name: &str| format!("chain ip t {name} '{{ type filter hook forward priority 0; }}'");
+    net.ok(&net.r, "$PENSTOCK nft add table ip t");
+    net.ok(&net.r, &format!("$PENSTOCK nft add {}", chain("one")));
+    assert_eq!(again(&mut net), [true, false, false]);
+    let with_two = format!("echo yes | $PENSTOCK nft --confirm 20s add {}", chain("two"));
+    assert!(net.run(&net.r, &with_two).0);
+    assert_eq!(again(&mut net), [true, true, false]);
+    // While a change waits, and after it was taken back, what was before counts.
+    let with_three = format!("$PENSTOCK nft --confirm 60s add {}", chain("three"));
+    let waiting = net.spawn_reading(&net.r, &format!("exec {with_three} < /dev/zero"));
+    net.until("it is in force", |net| {
+        net.ok(&net.r, "$PENSTOCK nft list ruleset").contains("chain three")
+    });
+    assert_eq!(again(&mut net), [true, true, false]);
+    waiting.stop();
+    assert!(!net.run(&net.r, &with_three.replace("60s", "1s < /dev/null")).0);
+    assert_eq!(again(&mut net), [true, true, false]);
+    net.down();
+}
+
 /// A file system with little room.
 struct Small(std::path::PathBuf);
 

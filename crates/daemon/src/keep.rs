@@ -5,7 +5,6 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,9 +13,10 @@ use penstock_state::State;
 use crate::clock;
 use crate::devices::taken_ports::TakenPorts;
 use crate::log;
+use crate::on_disk::Turn;
 use crate::requests::Request;
 use crate::requests::workers::Workers;
-use crate::rules::Rules;
+use crate::rules::{Rules, has_base_chain};
 use crate::seccomp::{self, Thread};
 
 /// Time between two writings where the ruleset is not changed.
@@ -28,6 +28,15 @@ const TOGETHER: u32 = 4096;
 /// How long the worker may take for them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Which connections a file gets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Connections {
+    /// Those that there are.
+    Present,
+    /// Those that the file has: only the ruleset is another one.
+    Written,
+}
+
 /// The file, and the sources of its contents.
 pub(crate) struct Keeper {
     pub(crate) path: PathBuf,
@@ -38,15 +47,28 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Writes the file.
-    fn save(&self) {
-        if let Err(e) = self.connections().and_then(|connections| {
-            let ruleset = self.rules.confirmed_ruleset();
-            let state =
-                State { links: self.ports.links(), ruleset, connections, ahead: clock::look() };
-            state.write(&self.path, crate::now()).map_err(|e| e.to_string())
-        }) {
-            log(format_args!("the state is not saved to {}: {e}", self.path.display()));
-        }
+    fn save(&self, connections: Connections) {
+        self.rules.on_disk.write(|| match self.write(connections) {
+            Ok(has_rules) => Some(has_rules),
+            Err(e) => {
+                log(format_args!("the state is not saved to {}: {e}", self.path.display()));
+                None
+            }
+        });
+    }
+
+    /// Writes the file, and returns whether it has rules for packets.
+    fn write(&self, connections: Connections) -> Result<bool, String> {
+        let written = match connections {
+            Connections::Present => None,
+            Connections::Written => State::read_connections(&self.path),
+        };
+        let connections = written.map_or_else(|| self.connections(), Ok)?;
+        let ruleset = self.rules.confirmed_ruleset();
+        let has_rules = has_base_chain(&ruleset.generation());
+        let state = State { links: self.ports.links(), ruleset, connections, ahead: clock::look() };
+        state.write(&self.path, crate::now()).map_err(|e| e.to_string())?;
+        Ok(has_rules)
     }
 
     fn connections(&self) -> Result<String, String> {
@@ -64,20 +86,29 @@ impl Keeper {
         Ok(sound(&crate::requests::workers::whole(&parts)))
     }
 
-    /// Writes the file from time to time, and soon after each change of the ruleset, until the
-    /// sender is dropped.
-    fn run(&self, end: &Receiver<()>) {
+    /// Writes the file at once, from time to time, soon after each change of the ruleset, and when somebody
+    /// waits for it.
+    fn run(&self) {
         let mut saved = self.rules.confirmed();
+        self.save(Connections::Present);
         let (mut last, mut pause) = (Instant::now(), SOON);
-        while end.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
+        loop {
+            let turn = self.rules.on_disk.turn(SOON);
             let now = self.rules.confirmed();
-            let due = last.elapsed() >= PERIOD || now != saved;
-            if due && last.elapsed() >= pause {
+            let changed = now != saved && turn == Turn::Quiet;
+            if turn == Turn::End {
+                return;
+            } else if (last.elapsed() >= PERIOD || changed) && last.elapsed() >= pause {
                 let begun = Instant::now();
-                self.save();
+                self.save(Connections::Present);
                 // Never more than a tenth of the time.
-                (saved, last, pause) = (now, Instant::now(), SOON.max(begun.elapsed() * 10));
+                (last, pause) = (Instant::now(), SOON.max(begun.elapsed() * 10));
+            } else if turn == Turn::Asked {
+                self.save(Connections::Written);
+            } else {
+                continue;
             }
+            saved = now;
         }
     }
 }
@@ -85,7 +116,6 @@ impl Keeper {
 /// A keeper running on its own thread.
 pub(crate) struct Keeping {
     keeper: Arc<Keeper>,
-    end: Sender<()>,
     thread: JoinHandle<()>,
 }
 
@@ -93,22 +123,22 @@ impl Keeping {
     /// Writes the file at once, to check that it can be written, and continues.
     pub(crate) fn begin(keeper: Keeper) -> std::io::Result<Keeping> {
         let keeper = Arc::new(keeper);
-        let (end, ended) = channel();
         let own = keeper.clone();
+        keeper.rules.on_disk.begin();
         let thread = Builder::new().name("keep".into()).spawn(move || {
             seccomp::enter(Thread::Keep);
-            own.save();
-            own.run(&ended);
-        })?;
-        Ok(Keeping { keeper, end, thread })
+            own.run();
+        });
+        let thread = thread.inspect_err(|_| keeper.rules.on_disk.end())?;
+        Ok(Keeping { keeper, thread })
     }
 
     /// Writes the file for the last time.
     pub(crate) fn end(self) {
-        drop(self.end);
+        self.keeper.rules.on_disk.end();
         // One that has panicked has said so.
         let _ = self.thread.join();
-        self.keeper.save();
+        self.keeper.save(Connections::Present);
     }
 }
 

@@ -31,6 +31,7 @@
 //! | `queue_server` | programs that rules give packets to connect |
 //! | `rules` | the ruleset, its generations, roll-back |
 //! | `worker` | a thread that does packets |
+//! | `on_disk` | who waits until the state file has the ruleset |
 //! | `requests` | what threads ask of each other |
 //! | `port_share` | what a worker has of a port |
 //! | `offload` | flows and chains that devices do themselves |
@@ -76,6 +77,7 @@ mod loggers;
 mod memory;
 mod namespace_lock;
 mod offload;
+mod on_disk;
 mod packet_line;
 mod packet_listeners;
 mod peer_watcher;

@@ -232,6 +232,13 @@ impl State {
         }
     }
 
+    /// The connections of a file; `None` if there is no such file, or it is broken.
+    pub fn read_connections(path: &Path) -> Option<String> {
+        let bytes = penstock_files::read(path).ok()?;
+        let [_, _, connections, _] = parts(&bytes).ok()?;
+        text(&connections).ok().map(str::to_owned)
+    }
+
     /// Puts the state in the place of a file, at a time of the clock that timeouts go by, in
     /// nanoseconds.
     ///

@@ -31,6 +31,7 @@ use crate::attach::Attached;
 use crate::broadcast::{Broadcast, Heard};
 use crate::control::not_now;
 use crate::offload::Offload;
+use crate::on_disk::OnDisk;
 use crate::probe::{number_of, with_probes};
 use crate::requests::workers::Workers;
 use crate::requests::{Barrier, Request, SystemTracer};
@@ -99,6 +100,8 @@ pub(crate) struct Rules {
     names: OnceLock<Arc<SystemNames>>,
     /// Where generations in force go, from the first commit on.
     lookups: OnceLock<Sender<Succession>>,
+    /// The state file.
+    pub(crate) on_disk: OnDisk,
 }
 
 /// A generation in force, and the one before.
@@ -127,6 +130,18 @@ fn begin_lookups() -> Sender<Succession> {
         }
     });
     sender
+}
+
+/// Whether packets meet a chain of a ruleset.
+pub(crate) fn has_base_chain(generation: &Generation) -> bool {
+    generation.tables.iter().any(|table| table.chains.iter().any(|chain| chain.base.is_some()))
+}
+
+/// Says that a ruleset is not in the state file yet, if it was waited for in vain.
+fn in_vain(in_vain: bool) {
+    if in_vain {
+        log("the state file is not written yet, and the ruleset is in force");
+    }
 }
 
 /// Keeps others from committing anything.
@@ -200,6 +215,7 @@ impl Rules {
             traces: Arc::default(),
             names: OnceLock::new(),
             lookups: OnceLock::new(),
+            on_disk: OnDisk::default(),
         }
     }
 
@@ -349,8 +365,24 @@ impl Rules {
 
     /// Checks changes, and puts them in force. With `confirm` they are rolled back unless
     /// [`Rules::confirm`] is called in that time; until then no other change is accepted. `alone`
-    /// means that no other commit can have happened since they began.
+    /// means that no other commit can have happened since they began. The first ruleset that
+    /// packets meet is in the state file when it returns.
     pub(crate) fn submit(
+        &self,
+        submission: Submission,
+        process: &Process,
+        (check, alone): (bool, bool),
+        confirm: Option<Duration>,
+    ) -> Result<InForce, Refused> {
+        let in_force = self.put(submission, process, (check, alone), confirm)?;
+        if !check && confirm.is_none() && has_base_chain(&self.generation()) {
+            in_vain(self.on_disk.wait_for_first());
+        }
+        Ok(in_force)
+    }
+
+    /// [`Rules::submit`] without the state file.
+    fn put(
         &self,
         submission: Submission,
         process: &Process,
@@ -565,18 +597,19 @@ impl Rules {
         receiver
     }
 
-    /// Confirms a change. With a number only that one; `false` if it does not wait (or no longer).
+    /// Confirms a change, which is in the state file then. With a number only that one; `false` if
+    /// it does not wait (or no longer).
     pub(crate) fn confirm(&self, id: Option<u32>) -> bool {
         let mut inner = self.lock();
-        match &inner.unconfirmed {
-            Some(waits) if id.is_none_or(|id| id == waits.id) => {
-                log(format_args!("generation {} is confirmed", waits.id));
-                inner.confirmed = Some(waits.id);
-                inner.unconfirmed = None;
-                true
-            }
-            _ => false,
-        }
+        let Some(waits) = inner.unconfirmed.take_if(|waits| id.is_none_or(|id| id == waits.id))
+        else {
+            return false;
+        };
+        log(format_args!("generation {} is confirmed", waits.id));
+        inner.confirmed = Some(waits.id);
+        drop(inner);
+        in_vain(self.on_disk.wait());
+        true
     }
 
     /// Whether a change waits for its confirmation.
