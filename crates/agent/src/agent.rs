@@ -23,6 +23,8 @@ use crate::{Commit, Host, NotCommitted, health, text};
 const TURN: Duration = Duration::from_secs(5);
 /// How long it is waited before something that could not be done is tried again.
 const SOON: Duration = Duration::from_secs(1);
+/// How long it is waited before something that was good, and was refused, is tried again.
+const GOOD_AGAIN: Duration = Duration::from_secs(15);
 /// How long it is waited between two health checks.
 const BETWEEN: Duration = Duration::from_millis(250);
 /// A health check has at most this time.
@@ -61,6 +63,8 @@ pub struct Agent<'a> {
     /// the change.
     heard: bool,
     dataplane: Option<u64>,
+    /// When what was good before is tried again, if it was refused.
+    good_at: Option<Instant>,
     /// What is in force by this agent.
     manifest: Option<Manifest>,
     sets: Sets,
@@ -93,6 +97,7 @@ impl<'a> Agent<'a> {
             tag: None,
             heard: false,
             dataplane: None,
+            good_at: None,
             manifest: None,
             sets,
             took: 0,
@@ -112,10 +117,12 @@ impl<'a> Agent<'a> {
     /// Waits for a change at most for a time, and does what is to be done.
     pub fn turn(&mut self, host: &mut dyn Host, time: Duration) {
         self.look_at_dataplane(host);
+        self.try_good_again();
         // What is good already does not wait for the store.
         self.work(host, Instant::now());
         let time = if self.machine.waits_to_try() { time.min(SOON) } else { time };
         let time = if self.manifest.is_some() { time.min(self.sets.idle()) } else { time };
+        let time = time.min(self.until_report());
         let begin = Instant::now();
         let heard = self.store.wait(self.tag.as_deref(), time);
         let seen = Instant::now();
@@ -139,6 +146,24 @@ impl<'a> Agent<'a> {
         self.work(host, seen);
         self.keep_sets(host);
         self.tell(host);
+    }
+
+    /// A refusal of what was in force before is not for ever: without it there would be nothing.
+    fn try_good_again(&mut self) {
+        if !self.machine.is_without_good() {
+            self.good_at = None;
+        } else if *self.good_at.get_or_insert_with(|| Instant::now() + GOOD_AGAIN) <= Instant::now()
+        {
+            self.machine.good_again();
+            self.good_at = None;
+        }
+    }
+
+    /// How long it is until the next report is due. One that is not taken is tried again soon.
+    fn until_report(&self) -> Duration {
+        let since = self.reported.as_ref().map(|(_, when)| when.elapsed());
+        let left = since.map(|since| (self.settings.lease / 3).saturating_sub(since));
+        left.map_or(Duration::MAX, |left| left.max(SOON))
     }
 
     /// Compares, repairs and renews the sets in force.

@@ -168,6 +168,18 @@ impl Machine {
         self.blocked = false;
     }
 
+    /// Whether the dataplane has refused what was good before, and has nothing in its place.
+    pub fn is_without_good(&self) -> bool {
+        let refused = |good: &Good| self.refused.iter().any(|goal| goal.tree == good.tree);
+        !self.in_force && self.good.as_ref().is_some_and(refused)
+    }
+
+    /// What was good before may be tried once more: it was right, so the refusal may pass.
+    pub fn good_again(&mut self) {
+        let Some(good) = self.good else { return };
+        self.refused.retain(|goal| goal.tree != good.tree);
+    }
+
     /// What is to be done next. A dataplane without rules gets the last good ones first.
     pub fn next(&self) -> Step {
         let good = self.good.map(|good| Goal { generation: good.generation, tree: good.tree });

@@ -32,6 +32,8 @@ pub struct Sets {
     /// Time between two comparisons.
     every: Duration,
     compare_at: Instant,
+    /// Time to the next comparison if this one fails.
+    pause: Duration,
     /// The ruleset of the dataplane that was compared last.
     compared: Option<u64>,
     /// By title: the sum of what was published, and what a listing of it comes to.
@@ -75,6 +77,7 @@ impl Sets {
         Sets {
             every,
             compare_at: later(every),
+            pause: AGAIN,
             compared: None,
             listed: HashMap::new(),
             different: HashMap::new(),
@@ -220,7 +223,7 @@ impl Sets {
 
     /// Compares all sets, unless nobody has changed the ruleset since.
     fn compare(&mut self, now: &InForce<'_>, host: &mut dyn Host) {
-        let Some(generation) = host.generation() else { return };
+        let Some(generation) = host.generation() else { return self.compare_again() };
         if self.compared == Some(generation) {
             return;
         }
@@ -237,10 +240,17 @@ impl Sets {
                 Err(e) => why = format!("set {title} is not as it was published: {e}"),
             }
         }
-        if why.is_empty() {
-            self.compared = Some(generation);
+        match why.is_empty() {
+            true => (self.compared, self.pause) = (Some(generation), AGAIN),
+            false => self.compare_again(),
         }
         self.why = why;
+    }
+
+    /// What could not be compared or repaired is tried again soon, and then less and less often.
+    fn compare_again(&mut self) {
+        self.compare_at = self.compare_at.min(later(self.pause));
+        self.pause = (self.pause * 2).min(self.every.max(AGAIN));
     }
 
     /// Compares a set, and says how it was repaired if it was.
@@ -353,4 +363,23 @@ fn commit(
 /// After about a time: agents of a fleet do not do it all at once.
 fn later(time: Duration) -> Instant {
     Instant::now() + time.mul_f64(0.75 + fastrand::f64() / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparisons_that_fail_are_repeated_soon_and_then_less_often() {
+        let seconds = Duration::from_secs;
+        for (every, pauses) in [(60, &[5, 10, 20, 40, 60, 60][..]), (1, &[5, 5][..])] {
+            let mut sets = Sets::new(seconds(every));
+            for pause in pauses {
+                assert_eq!(sets.pause, seconds(*pause), "{every}");
+                sets.compare_at = later(seconds(every));
+                sets.compare_again();
+                assert!(sets.idle() <= seconds(*pause.min(&every)).mul_f64(1.25), "{every}");
+            }
+        }
+    }
 }

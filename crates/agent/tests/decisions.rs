@@ -144,6 +144,32 @@ fn what_cannot_be_done_now_is_tried_again() {
 }
 
 #[test]
+fn what_was_good_before_is_not_refused_for_ever() {
+    let mut setup = Setup::new();
+    setup.head(1, "a");
+    setup.tried(Outcome::InForce);
+    assert!(!setup.machine.is_without_good());
+    setup.machine.dataplane_changed();
+    setup.tried(Outcome::Refused("no".into()));
+    assert_eq!((setup.machine.next(), setup.machine.is_without_good()), (Step::Wait, true));
+    setup.machine.good_again();
+    assert!(!setup.machine.is_without_good());
+    setup.tried(Outcome::InForce);
+    assert_eq!(setup.told(), (1, State::InForce, String::new()));
+    // A later tree takes its place, and what was refused of others stays refused.
+    setup.machine.dataplane_changed();
+    setup.tried(Outcome::Refused("no".into()));
+    setup.head(2, "b");
+    setup.tried(Outcome::Refused("no".into()));
+    setup.machine.good_again();
+    setup.tried(Outcome::Refused("no".into()));
+    assert_eq!(setup.machine.next(), Step::Wait);
+    setup.head(3, "c");
+    setup.tried(Outcome::InForce);
+    assert!(!setup.machine.is_without_good());
+}
+
+#[test]
 fn new_dataplane_gets_the_last_good_rules_first() {
     let mut setup = Setup::new();
     setup.head(1, "a");

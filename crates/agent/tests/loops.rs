@@ -509,6 +509,31 @@ fn sets_are_repaired_by_as_little_as_it_takes() {
 }
 
 #[test]
+fn sets_that_could_not_be_compared_or_repaired_are_once_they_can() {
+    let fleet = Fleet::new("soon");
+    let open = || -> Result<Box<dyn Store>, Error> { Ok(Box::new(fleet.store.clone())) };
+    for busy in ["generation", "list", "commit"] {
+        let mut dataplane =
+            Dataplane { number: Some(1), generation: Some(1), mends: true, ..Dataplane::default() };
+        let settings = Settings { compare: NOW, ..fleet.settings() };
+        let mut agent = Agent::new(settings, &open).expect("an agent");
+        fleet.main(&format!("{busy}\n"));
+        agent.turn(&mut dataplane, NOW);
+        dataplane.given.clear();
+        dataplane.there = if busy == "list" { "busy" } else { "" }.to_owned();
+        dataplane.generation = Some(10).filter(|_| busy != "generation");
+        dataplane.busy = busy == "commit";
+        agent.turn(&mut dataplane, NOW);
+        assert_eq!((fleet.report().repairs, dataplane.given.len()), (0, 0), "{busy}");
+        dataplane.there = String::new();
+        (dataplane.generation, dataplane.busy) = (Some(10), false);
+        agent.turn(&mut dataplane, NOW);
+        assert_eq!((fleet.report().repairs, fleet.told().1), (1, State::InForce), "{busy}");
+        assert_eq!(dataplane.there, PUBLISHED, "{busy}");
+    }
+}
+
+#[test]
 fn what_no_repair_changes_is_told_and_tried_once() {
     let fleet = Fleet::new("different");
     let open = || -> Result<Box<dyn Store>, Error> { Ok(Box::new(fleet.store.clone())) };

@@ -3,10 +3,10 @@
 //! One request and its answer.
 
 use std::io::Read;
+use std::time::Duration;
 
-use ureq::Agent;
-use ureq::Body;
 use ureq::http::{self, Response, StatusCode, header};
+use ureq::{Agent, AsSendBody, Body};
 
 use crate::{Error, Lines};
 
@@ -40,6 +40,7 @@ pub struct Request<'a> {
     headers: Vec<(&'a str, String)>,
     body: Vec<u8>,
     limit: u64,
+    quiet: Option<Duration>,
 }
 
 /// What a server answered: any status but those that redirect.
@@ -81,7 +82,7 @@ fn beginning(body: &[u8]) -> String {
 impl<'a> Request<'a> {
     pub(crate) fn new(agents: Agents<'a>, method: Method, url: &'a str) -> Request<'a> {
         let (headers, body) = (Vec::new(), Vec::new());
-        Request { agents, method, url, headers, body, limit: USUAL }
+        Request { agents, method, url, headers, body, limit: USUAL, quiet: None }
     }
 
     /// Adds a header.
@@ -106,6 +107,13 @@ impl<'a> Request<'a> {
     /// line, it is the longest line.
     pub fn limit(mut self, bytes: u64) -> Self {
         self.limit = bytes;
+        self
+    }
+
+    /// The longest time without a byte of an answer that comes line by line, in place of that of
+    /// the client.
+    pub fn quiet(mut self, time: Duration) -> Self {
+        self.quiet = Some(time);
         self
     }
 
@@ -161,10 +169,27 @@ impl<'a> Request<'a> {
             request = request.header(name, value);
         }
         let wrong = |e: http::Error| Error::Url(e.to_string());
+        let quiet = self.quiet.filter(|_| stream);
         let sent = match self.method {
-            Method::Get => agent.run(request.body(()).map_err(wrong)?),
-            Method::Post | Method::Put => agent.run(request.body(self.body).map_err(wrong)?),
+            Method::Get => run(agent, request.body(()).map_err(wrong)?, quiet),
+            Method::Post | Method::Put => {
+                run(agent, request.body(self.body).map_err(wrong)?, quiet)
+            }
         };
         sent.map_err(|e| Error::of(e, limit))
+    }
+}
+
+/// Sends a request, with a longest time without a byte of the answer if it has one of its own.
+fn run(
+    agent: &Agent,
+    request: http::Request<impl AsSendBody>,
+    quiet: Option<Duration>,
+) -> Result<Response<Body>, ureq::Error> {
+    match quiet {
+        Some(time) => {
+            agent.run(agent.configure_request(request).timeout_per_read(Some(time)).build())
+        }
+        None => agent.run(request),
     }
 }

@@ -141,14 +141,33 @@ fn lines_come_before_the_answer_ends() {
         // The first line is read while the answer is still open.
         (listener, stream)
     });
-    let client = client();
-    let mut lines = client.get(&url).lines().expect("an answer");
+    // The request says how long nothing may come.
+    let hour = Duration::from_secs(3600);
+    let patient = Client::new(&Options { quiet: hour, ..Options::default() }).expect("a client");
+    let request = patient.get(&url).quiet(Duration::from_secs(1));
+    let mut lines = request.lines().expect("an answer");
     assert_eq!(lines.next_line().expect("a line").as_deref(), Some(&b"one"[..]));
     let (_listener, mut stream) = server.join().expect("served");
     stream.write_all(b"two\n\nlast").expect("sent");
     for expected in [&b"two"[..], b""] {
         assert_eq!(lines.next_line().expect("a line").as_deref(), Some(expected));
     }
+    let late = lines.next_line();
+    assert!(matches!(late, Err(Error::Late)), "{late:?}");
+}
+
+#[test]
+fn lines_that_do_not_come_are_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("bound"));
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        request(&mut BufReader::new(&stream)).expect("a request");
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").expect("sent");
+        stream
+    });
+    let mut lines = client().get(&url).lines().expect("an answer");
+    let _stream = server.join().expect("served");
     let late = lines.next_line();
     assert!(matches!(late, Err(Error::Late)), "{late:?}");
 }

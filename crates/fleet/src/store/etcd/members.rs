@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use penstock_fetch::{Client, Lines, Options};
@@ -146,8 +146,8 @@ impl Members {
         Ok(token.clone())
     }
 
-    /// An answer of a member that comes line by line. [`penstock_fetch::Error::Late`] if it does not
-    /// begin in time.
+    /// An answer of a member that comes line by line, and is waited for until an instant.
+    /// [`penstock_fetch::Error::Late`] if it does not begin in time.
     ///
     /// # Errors
     /// The user is not known.
@@ -156,9 +156,14 @@ impl Members {
         member: &str,
         path: &str,
         message: &Value,
+        end: Instant,
     ) -> Result<Result<Lines, penstock_fetch::Error>, Error> {
+        /// What is due at once is worth one look.
+        const LEAST: Duration = Duration::from_millis(20);
         let url = format!("{member}{path}");
-        let mut request = self.client.post(&url).limit(LINE).body(message.to_string());
+        let quiet = end.saturating_duration_since(Instant::now()).max(LEAST);
+        let request = self.client.post(&url).limit(LINE).quiet(quiet);
+        let mut request = request.body(message.to_string());
         if let Some(token) = self.token(member, false)? {
             request = request.header("authorization", token);
         }

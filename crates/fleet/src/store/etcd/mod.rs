@@ -126,7 +126,7 @@ impl Etcd {
             "key": self.key("head"), "start_revision": (revision + 1).to_string(),
         } });
         self.members.any(|member| {
-            let mut lines = match self.members.lines(member, "/v3/watch", &message)? {
+            let mut lines = match self.members.lines(member, "/v3/watch", &message, end)? {
                 Ok(lines) => lines,
                 Err(penstock_fetch::Error::Late) => return Ok(Seen::Nothing),
                 Err(e) => return Err(told(e)),
