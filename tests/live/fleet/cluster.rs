@@ -137,6 +137,38 @@ fn the_only_member_is_killed_and_the_network_is_cut() {
 }
 
 #[test]
+fn sets_are_put_right_by_an_agent_that_has_just_begun() {
+    let Some(mut net) = Net::new() else { return };
+    net.up("r0 r1");
+    let Some(cluster) = Cluster::start(&net, 1) else { return };
+    let fleet = Fleet::new(&net, &cluster.address(), &net.b);
+    let Fleet { directory, store, .. } = &fleet;
+    let line = format!(
+        "exec $PENSTOCK agent --source {store} --key {directory}/key.pub --node r \
+         --state {directory}/agent --compare 1 --confirm 4 2>> {directory}/agent.log"
+    );
+    let marked = Marked::default();
+    let mut running = net.spawn_reading(&net.r, &line);
+    marked.publish(&net, &fleet, 1, "");
+    fleet.until_generation(&net, 1);
+    for number in 2..8 {
+        marked.publish(&net, &fleet, number, "");
+        std::thread::sleep(Duration::from_millis(number * 41 % 150));
+        running.stop();
+        running = net.spawn_reading(&net.r, &line);
+        // It is refused where the change of the agent before still waits.
+        net.run(&net.r, "$PENSTOCK nft flush set inet fw blocked");
+        fleet.until_generation(&net, number);
+        net.ok(&net.r, "$PENSTOCK nft flush set inet fw blocked");
+        let element = format!("198.19.0.{number}");
+        net.until_within(60, "the set is put right", |net| {
+            net.ok(&net.r, "$PENSTOCK nft list set inet fw blocked").contains(&element)
+        });
+    }
+    running.end();
+}
+
+#[test]
 #[ignore = "takes minutes: make fleet"]
 fn members_of_three_are_killed_in_turn() {
     let Some((net, mut cluster, fleet, marked)) = begun(3) else { return };
