@@ -36,7 +36,7 @@ const ADDED: [&str; 9] = [
 ];
 
 /// Commands on a set with the element `198.18.0.1 THERE`.
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 9] = [
     // With NLM_F_EXCL.
     "create element ip t s { 198.18.0.1 timeout 2h }",
     // Refused as a whole: what was there comes back.
@@ -45,6 +45,8 @@ const COMMANDS: [&str; 8] = [
     // Once and once more.
     TWICE,
     "add element ip t s { 198.18.0.1 timeout 2h }; add element ip t s { 198.18.0.1 timeout 90m expires 20m }",
+    // The set takes another timeout. Its elements keep theirs.
+    "add set ip t s { type ipv4_addr; PROPERTIES timeout 5h; }",
     // With the removal of what is renewed.
     "add element ip t s { 198.18.0.1 timeout 2h }; delete element ip t s { 198.18.0.1 }",
     "delete element ip t s { 198.18.0.1 }; add element ip t s { 198.18.0.1 timeout 2h }",
@@ -79,7 +81,8 @@ fn cases() -> Vec<Case> {
                 if data.is_empty() {
                     let sorted = properties.contains("interval");
                     let commands = COMMANDS.into_iter().filter(|c| !sorted || *c != TWICE);
-                    commands.for_each(|command| add(command.to_owned()));
+                    let kept = properties.replace("timeout 3h;", "");
+                    commands.for_each(|command| add(command.replace("PROPERTIES", &kept)));
                 } else {
                     add("add element ip t s { 198.18.0.1 timeout 2h : 6 }".to_owned());
                 }
@@ -100,7 +103,8 @@ fn rounded(listing: &str) -> String {
             false => word.to_owned(),
         });
     }
-    words.join(" ")
+    // nft 1.0.6 has no words for it.
+    words.join(" ").replace(" timeout never", "")
 }
 
 /// A duration as nft prints it, in minutes, rounded up.

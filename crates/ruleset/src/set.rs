@@ -316,6 +316,31 @@ impl Set {
         elements.clear();
     }
 
+    /// Takes another timeout for elements that say none. Those that are there keep theirs.
+    pub(crate) fn set_timeout(&mut self, timeout: u64, now: u64) {
+        let before = std::mem::replace(&mut self.timeout, timeout);
+        if before == timeout || !self.description.timeout {
+            return;
+        }
+        let elements = match &mut self.content {
+            Content::Fixed(elements) => elements,
+            Content::Staged(staged) => &mut staged.elements,
+            // Each of them has its timeout as a number.
+            Content::Dynamic(_) => return,
+        };
+        let own = |bytes: &[u8]| Box::<[u8]>::from(bytes);
+        let keys: Vec<_> = elements
+            .iter_unordered()
+            .map(|element| (own(element.key), element.key_end.map(own)))
+            .collect();
+        for (key, key_end) in keys {
+            elements.modify(&key, key_end.as_deref(), now, |value, _| {
+                let own = value.timeout().unwrap_or(before);
+                value.change_extras(|extras| extras.timeout = Some(own).filter(|t| *t != timeout));
+            });
+        }
+    }
+
     /// Allows so many elements.
     pub(crate) fn set_size(&mut self, size: Option<u32>) {
         self.description.size = size;

@@ -344,11 +344,19 @@ fn a_set_takes_a_new_timeout_and_size() {
         set.description.size = size;
         add_set(set)
     };
-    let mut ruleset = made_of(vec![table(IP), timed(3_000, None), timed(5_000, Some(1))]);
+    let one = add_elements("s", vec![key(1)]);
+    let mut ruleset = made_of(vec![table(IP), timed(3_000, None), one, timed(5_000, Some(1))]);
     assert_eq!(
         (table_of(&ruleset).sets[0].timeout, table_of(&ruleset).sets[0].description.size),
         (5_000, Some(1))
     );
+    // Elements keep the timeout that they came with.
+    let own = |ruleset: &Ruleset| -> Vec<_> {
+        table_of(ruleset).sets[0].elements().iter().map(|e| e.value.timeout()).collect()
+    };
+    assert_eq!(own(&ruleset), [Some(3_000)]);
+    commit(&mut ruleset, vec![timed(3_000, Some(1))]).unwrap();
+    assert_eq!(own(&ruleset), [None]);
     let two = vec![add_elements("s", vec![key(1), key(2)])];
     assert_eq!(errno(commit(&mut ruleset, two)), Some(penstock_ruleset::Errno::Enfile));
 }

@@ -88,11 +88,12 @@ impl OpenTable<'_> {
             return Err(Error::new(Errno::Enomem, Blame::Whole));
         }
         self.batch.changed = true;
+        let now = self.batch.now;
         if (set.timeout, set.gc_interval, set.description.size)
             != (new.timeout, new.gc_interval, size)
             && let Some(set) = by_handle_mut(&mut self.table.sets, handle)
         {
-            set.timeout = new.timeout;
+            set.set_timeout(new.timeout, now);
             set.gc_interval = new.gc_interval;
             if set.description.size != size {
                 set.set_size(size);
