@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::context::ProgramKind;
 use crate::map::{Map, MapKind};
-use crate::op::Op;
+use crate::state::State;
 
 /// A function of a program as machine code. Its argument is the [`Run`](crate::run::Run) that it
 /// belongs to. It gives the number of the instruction that ended it, or what is left to do.
@@ -19,6 +19,8 @@ pub(crate) struct Code {
     functions: Vec<Option<(ProgramKind, Function)>>,
     /// The maps whose addresses are in the code.
     maps: Vec<MapPlace>,
+    /// Where the stack is whose address is in the code.
+    stack: usize,
     /// What has the code in it, and frees it.
     _memory: Box<dyn Send + Sync>,
 }
@@ -32,13 +34,14 @@ impl fmt::Debug for Code {
 #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
 impl Code {
     /// Functions by the number of their first instruction, in a memory, for machines with these
-    /// maps.
+    /// maps and this stack.
     pub(crate) fn new(
         functions: Vec<Option<(ProgramKind, Function)>>,
         maps: Vec<MapPlace>,
+        stack: usize,
         memory: Box<dyn Send + Sync>,
     ) -> Code {
-        Code { functions, maps, _memory: memory }
+        Code { functions, maps, stack, _memory: memory }
     }
 
     /// The function that begins at an instruction, if it is for programs of this kind.
@@ -49,11 +52,12 @@ impl Code {
     }
 
     /// Whether these are the programs, which nobody changes, and the maps that the code is for.
-    pub(crate) fn is_for(&self, ops: &[Op], maps: &[Map]) -> bool {
+    pub(crate) fn is_for(&self, state: &State) -> bool {
         // Later maps are in no code.
-        ops.len() == self.functions.len()
-            && maps.len() >= self.maps.len()
-            && self.maps.iter().zip(maps).all(|(place, map)| *place == MapPlace::of(map))
+        state.ops.len() == self.functions.len()
+            && state.stack.address().addr() == self.stack
+            && state.maps.len() >= self.maps.len()
+            && self.maps.iter().zip(&state.maps).all(|(place, map)| *place == MapPlace::of(map))
     }
 }
 

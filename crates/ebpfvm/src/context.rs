@@ -210,6 +210,7 @@ impl Context {
     }
 
     /// Prepares for a run.
+    #[inline]
     pub(crate) fn begin(&mut self) {
         match self {
             Context::Xdp(xdp) => xdp.redirect = None,

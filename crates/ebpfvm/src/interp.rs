@@ -9,8 +9,9 @@ use crate::fault::FaultKind;
 use crate::helper::Helper;
 use crate::map::Errno;
 use crate::op::{Atomic, Op, Size};
-use crate::run::{DEPTH, Frame, Run};
+use crate::run::Run;
 use crate::space::{CODE, FRAME, FRAME_STEP, STACK, VALUES, address, split};
+use crate::state::{DEPTH, Frame};
 
 /// Programs that continue each other (`MAX_TAIL_CALL_CNT`).
 const TAIL_CALLS: u32 = 33;
@@ -26,18 +27,14 @@ pub(crate) enum Then {
 }
 
 impl Run<'_> {
-    /// Runs from the first instruction of a program to its end: R0.
-    pub(crate) fn run(&mut self, start: u32) -> Result<u64, FaultKind> {
-        self.r[10] = Self::frame_end(self.depth);
-        self.function_from(start)
-    }
-
     pub(crate) fn frame_end(depth: usize) -> u64 {
         address(STACK, depth as u32 * FRAME_STEP + FRAME)
     }
 
-    /// Runs until the function at this depth ends.
-    pub(crate) fn until(&mut self, start: u32, depth: usize) -> Result<u64, FaultKind> {
+    /// Runs until the function at this depth, where it is now, ends: R0.
+    pub(crate) fn until(&mut self, start: u32) -> Result<u64, FaultKind> {
+        let depth = self.depth;
+        self.r[10] = Self::frame_end(depth);
         self.pc = start;
         loop {
             let op = self.ops[self.pc as usize];
@@ -147,11 +144,12 @@ impl Run<'_> {
     /// Begins a function.
     fn enter(&mut self) -> Result<(), FaultKind> {
         let kept = [self.r[6], self.r[7], self.r[8], self.r[9]];
+        let (depth, from) = (self.depth, self.pc);
         // The last frame calls nothing.
-        if self.depth + 1 >= DEPTH {
+        if depth + 1 >= DEPTH {
             return Err(FaultKind::Depth);
         }
-        self.frames[self.depth] = Frame { from: self.pc, kept };
+        self.frames[depth] = Frame { from, kept };
         self.depth += 1;
         self.r[10] = Self::frame_end(self.depth);
         Ok(())
@@ -160,7 +158,8 @@ impl Run<'_> {
     /// Ends a function: where it was called.
     fn leave(&mut self) -> u32 {
         self.depth -= 1;
-        let Frame { from, kept } = self.frames[self.depth];
+        let depth = self.depth;
+        let Frame { from, kept } = self.frames[depth];
         self.r[6..10].copy_from_slice(&kept);
         self.r[10] = Self::frame_end(self.depth);
         from

@@ -5,7 +5,8 @@
 //! | module | it is |
 //! | --- | --- |
 //! | [`insn`], `decode`, `op` | instructions in their encoding, and as they run |
-//! | `interp`, `alu`, `run`, `space` | the interpreter, its registers, its memory by address |
+//! | `interp`, `alu`, `run`, `space` | the interpreter, its memory by address |
+//! | `state` | what runs work on, one after another: registers, programs, maps |
 //! | [`helper`], `call` | functions of the kernel: which there are, what they do |
 //! | [`map`] | maps |
 //! | [`context`], [`types`], [`packet`] | what a program of each type is given |
@@ -14,7 +15,7 @@
 //! | `instance`, `counts` | objects that are loaded, for several who run them: [`Instance`] |
 //! | `host`, [`routing`], [`connection`] | time, randomness, routes, connections: [`Host`] |
 //! | `jit` | machine code for programs, with the feature `cranelift` |
-//! | `code`, `visible`, `memory` | finished code, and what it reaches |
+//! | `code`, `memory` | finished code, and what it reaches |
 //!
 //! A program can do what it likes: each access to memory is checked, and what it may reach is its
 //! packet, its stack and its maps. It ends with a [`Fault`] if it does otherwise, or runs too long.
@@ -56,8 +57,8 @@ pub mod packet;
 pub mod routing;
 mod run;
 mod space;
+mod state;
 pub mod types;
-mod visible;
 
 pub use context::{Context, Netfilter, ProgramKind, Redirect, Skb, Xdp};
 pub use counts::Counts;

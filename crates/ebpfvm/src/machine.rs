@@ -5,7 +5,6 @@
 use std::fmt;
 
 use crate::code::{Code, MapPlace};
-use crate::connection::Connections;
 use crate::context::{Context, ProgramKind};
 use crate::decode::{DecodeError, decode};
 use crate::fault::{Fault, FaultKind};
@@ -14,11 +13,10 @@ use crate::host::Host;
 use crate::insn::Insn;
 use crate::jit::{self, CompileError, Source};
 use crate::map::{Errno, Map, MapError, MapKind, MapSpec};
-use crate::memory::Memory;
 use crate::op::Op;
-use crate::run::{DEPTH, Entry, Frame, Run, STACK_LEN};
-use crate::space::{self, MOST_MAPS};
-use crate::visible::Visible;
+use crate::run::Run;
+use crate::space::MOST_MAPS;
+use crate::state::{Entry, State};
 
 /// Bounds of what programs use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,13 +70,7 @@ const MOST_OPS: usize = 1 << 24;
 /// Programs and maps.
 #[derive(Debug)]
 pub struct Machine {
-    ops: Vec<Op>,
-    programs: Vec<Entry>,
-    maps: Vec<Map>,
-    stack: Memory,
-    frames: [Frame; DEPTH],
-    connections: Connections,
-    code: Option<Code>,
+    state: State,
     /// A map may have been exchanged for another since the code was made.
     maps_changed: bool,
     limits: Limits,
@@ -94,18 +86,7 @@ impl Default for Machine {
 impl Machine {
     /// One without programs and maps.
     pub fn new(limits: Limits) -> Machine {
-        Machine {
-            ops: Vec::new(),
-            programs: Vec::new(),
-            maps: Vec::new(),
-            stack: Memory::new(STACK_LEN),
-            frames: [Frame::default(); DEPTH],
-            connections: Connections::default(),
-            code: None,
-            maps_changed: false,
-            limits,
-            memory_left: limits.memory,
-        }
+        Machine { state: State::default(), maps_changed: false, limits, memory_left: limits.memory }
     }
 
     /// Adds a map: its number.
@@ -135,18 +116,18 @@ impl Machine {
             ));
         }
         let number = self.push_map(spec)?;
-        if let Some(map) = self.maps.last_mut() {
+        if let Some(map) = self.state.maps.last_mut() {
             map.inner = Some(Box::new(inner));
         }
         Ok(number)
     }
 
     fn push_map(&mut self, spec: MapSpec) -> Result<u32, MapError> {
-        if self.maps.len() == MOST_MAPS {
+        if self.state.maps.len() == MOST_MAPS {
             return Err(MapError::Invalid(spec.name, "there are too many maps"));
         }
-        self.maps.push(Map::new(spec, &mut self.memory_left)?);
-        Ok(self.maps.len() as u32 - 1)
+        self.state.maps.push(Map::new(spec, &mut self.memory_left)?);
+        Ok(self.state.maps.len() as u32 - 1)
     }
 
     /// Adds a program: its number. A constant of 64 bits whose source register is 1 or 2 names a
@@ -156,11 +137,12 @@ impl Machine {
     /// # Errors
     /// An instruction that is not supported, or that programs of its kind do not have.
     pub fn add_program(&mut self, kind: ProgramKind, insns: &[Insn]) -> Result<u32, ProgramError> {
-        let start = self.ops.len();
+        let start = self.state.ops.len();
         if start + insns.len() > MOST_OPS {
             return Err(ProgramError::Full);
         }
-        let ops = decode(insns, self.maps.len(), start as u32).map_err(ProgramError::Decode)?;
+        let ops =
+            decode(insns, self.state.maps.len(), start as u32).map_err(ProgramError::Decode)?;
         for (at, op) in ops.iter().enumerate() {
             match op {
                 Op::Call(helper) if !helper.is_for(kind) => {
@@ -174,10 +156,10 @@ impl Machine {
                 _ => {}
             }
         }
-        self.code = None;
-        self.programs.push(Entry { kind, start: start as u32, len: ops.len() as u32 });
-        self.ops.extend(ops);
-        Ok(self.programs.len() as u32 - 1)
+        self.state.code = None;
+        self.state.programs.push(Entry { kind, start: start as u32, len: ops.len() as u32 });
+        self.state.ops.extend(ops);
+        Ok(self.state.programs.len() as u32 - 1)
     }
 
     /// Makes machine code for the programs that there are, which runs from then on in place of the
@@ -197,42 +179,43 @@ impl Machine {
     /// What code is made from.
     pub(crate) fn source(&self) -> Source {
         Source {
-            ops: self.ops.clone(),
-            programs: self.programs.clone(),
-            maps: self.maps.iter().map(MapPlace::of).collect(),
+            ops: self.state.ops.clone(),
+            programs: self.state.programs.clone(),
+            maps: self.state.maps.iter().map(MapPlace::of).collect(),
+            stack: self.state.stack.address().expose_provenance(),
         }
     }
 
     /// Runs code that was made from [`Machine::source`], unless programs were added or maps
     /// exchanged meanwhile.
     pub(crate) fn take_code(&mut self, code: Code) {
-        self.code = Some(code).filter(|code| code.is_for(&self.ops, &self.maps));
+        self.state.code = Some(code).filter(|code| code.is_for(&self.state));
     }
 
     /// Whether there is machine code.
     pub fn is_compiled(&self) -> bool {
-        self.code.is_some()
+        self.state.code.is_some()
     }
 
     /// A map by its number.
     pub fn map(&self, number: u32) -> Option<&Map> {
-        self.maps.get(number as usize)
+        self.state.maps.get(number as usize)
     }
 
     /// A map by its number, to be changed.
     pub fn map_mut(&mut self, number: u32) -> Option<&mut Map> {
         self.maps_changed = true;
-        self.maps.get_mut(number as usize)
+        self.state.maps.get_mut(number as usize)
     }
 
     /// All maps, in the order of their numbers.
     pub fn maps(&self) -> &[Map] {
-        &self.maps
+        &self.state.maps
     }
 
     /// The kind of a program.
     pub fn kind(&self, program: u32) -> Option<ProgramKind> {
-        self.programs.get(program as usize).map(|entry| entry.kind)
+        self.state.programs.get(program as usize).map(|entry| entry.kind)
     }
 
     /// Makes a program element `index` of an array of programs.
@@ -265,64 +248,50 @@ impl Machine {
         context: &mut Context,
         host: &mut dyn Host,
     ) -> Result<u64, Fault> {
-        let unknown = Fault { kind: FaultKind::Unavailable("this context"), at: 0 };
-        let entry = self.programs.get(program as usize).ok_or(unknown)?;
-        if entry.kind != context.kind() {
-            return Err(unknown);
-        }
-        let (start, netfilter) = (entry.start, entry.kind == ProgramKind::Netfilter);
+        let entry = self.state.programs.get(program as usize);
+        let Some(entry) = entry.filter(|entry| entry.kind == context.kind()) else {
+            return Err(Fault { kind: FaultKind::Unavailable("this context"), at: 0 });
+        };
+        let (start, kind) = (entry.start, entry.kind);
         if self.maps_changed {
-            self.maps_changed = false;
-            self.code = self.code.take().filter(|code| code.is_for(&self.ops, &self.maps));
+            self.look_at_code();
         }
         context.begin();
-        self.connections.begin();
-        let (direct, writable) = (context.is_direct(), context.is_writable());
-        let mut run = Run {
-            ops: &self.ops,
-            programs: &self.programs,
-            maps: &mut self.maps,
-            stack: &mut self.stack,
-            context,
-            host,
-            connections: &mut self.connections,
-            r: [0; 16],
-            frames: &mut self.frames,
-            depth: 0,
-            pc: start,
-            steps: self.limits.steps,
-            tail_calls: 0,
-            direct,
-            writable,
-            code: self.code.as_ref(),
-            fault: None,
-            visible: Visible::default(),
-        };
-        run.r[1] = space::address(space::CONTEXT, 0);
-        let result = run.run(start);
-        let pc = run.pc;
-        let result = match result {
+        self.state.begin(self.limits.steps);
+        let mut run = Run { state: &mut self.state, context, host };
+        let kind = match run.function_from(start) {
             // NF_DROP and NF_ACCEPT: the kernel's verifier knows no others.
-            Ok(verdict) if netfilter && verdict as u32 > 1 => Err(FaultKind::Verdict(verdict)),
-            Ok(_) if run.connections.held() != 0 => Err(FaultKind::References),
-            result => result,
+            Ok(verdict) if kind == ProgramKind::Netfilter && verdict as u32 > 1 => {
+                FaultKind::Verdict(verdict)
+            }
+            Ok(_) if run.connections.held() != 0 => FaultKind::References,
+            Ok(result) => return Ok(result),
+            Err(kind) => kind,
         };
-        result.map_err(|kind| Fault { kind, at: self.place_of(pc) })
+        Err(Fault { kind, at: self.place_of(self.state.pc) })
+    }
+
+    /// Forgets code that is for other maps than there are now.
+    #[cold]
+    fn look_at_code(&mut self) {
+        self.maps_changed = false;
+        self.state.code = self.state.code.take().filter(|code| code.is_for(&self.state));
     }
 
     /// The number of an instruction in its program.
     fn place_of(&self, pc: u32) -> u32 {
-        let entry = self.programs.iter().find(|e| (e.start..e.start + e.len).contains(&pc));
+        let entry = self.state.programs.iter().find(|e| (e.start..e.start + e.len).contains(&pc));
         pc - entry.map_or(0, |entry| entry.start)
     }
 
     /// The functions of the kernel that a program calls, in no order.
     pub fn calls(&self, program: u32) -> impl Iterator<Item = Helper> {
         let range = self
+            .state
             .programs
             .get(program as usize)
             .map_or(0..0, |entry| entry.start as usize..(entry.start + entry.len) as usize);
-        self.ops[range].iter().filter_map(|op| match op {
+        self.state.ops[range].iter().filter_map(|op| match op {
             Op::Call(helper) => Some(*helper),
             _ => None,
         })

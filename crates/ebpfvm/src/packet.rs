@@ -10,6 +10,21 @@ pub const HEADROOM: usize = 256;
 /// Bytes that a driver's page has for headroom and frame: 4096 less `struct skb_shared_info`.
 const PAGE: usize = 4096 - 320;
 
+/// Distances from the beginning of a [`Packet`] to its parts, for machine code.
+#[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+pub(crate) mod at {
+    use std::mem::offset_of;
+
+    use super::Packet;
+    use crate::memory::Memory;
+
+    /// The pointer to the buffer.
+    pub(crate) const BUFFER: usize = offset_of!(Packet, buffer) + Memory::START_AT;
+    pub(crate) const META: usize = offset_of!(Packet, meta);
+    pub(crate) const DATA: usize = offset_of!(Packet, data);
+    pub(crate) const END: usize = offset_of!(Packet, end);
+}
+
 /// A packet.
 #[derive(Clone, Debug)]
 pub struct Packet {
@@ -74,12 +89,6 @@ impl Packet {
     /// Where metadata, data and the room behind begin, in the buffer.
     pub(crate) fn bounds(&self) -> (usize, usize, usize) {
         (self.meta, self.data, self.end)
-    }
-
-    /// Where the buffer begins.
-    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
-    pub(crate) fn address(&self) -> *mut u8 {
-        self.buffer.address()
     }
 
     /// Bytes at a place in the buffer, metadata included.

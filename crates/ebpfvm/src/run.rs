@@ -2,72 +2,39 @@
 
 //! One run of a program: its registers, and its memory by address. Every access is checked here.
 
-use crate::code::Code;
-use crate::connection::Connections;
+use std::ops::{Deref, DerefMut};
+
 use crate::context::Context;
-use crate::context::ProgramKind;
 use crate::fault::FaultKind;
 use crate::host::Host;
-use crate::map::{Map, READ_ONLY};
-use crate::memory::Memory;
-use crate::op::{Op, Size};
+use crate::map::READ_ONLY;
+use crate::op::Size;
 use crate::space::{
     CONNECTIONS, CONTEXT, FRAME, FRAME_STEP, MAPS, OBJECTS, PACKET, STACK, VALUES, split,
 };
-use crate::visible::Visible;
+use crate::state::State;
 
-/// Functions that call each other (`MAX_CALL_FRAMES`).
-pub(crate) const DEPTH: usize = 8;
-/// Bytes of all frames of the stack.
-pub(crate) const STACK_LEN: usize = DEPTH * FRAME as usize;
-
-/// Where a function was called from.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Frame {
-    /// The instruction that called.
-    pub(crate) from: u32,
-    /// R6 to R9.
-    pub(crate) kept: [u64; 4],
-}
-
-/// A program of a machine.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
-    pub(crate) kind: ProgramKind,
-    /// Its first instruction, and how many it has.
-    pub(crate) start: u32,
-    pub(crate) len: u32,
-}
-
-/// What a run works on.
+/// A run: the state of its machine, with a context and a host.
 pub(crate) struct Run<'a> {
-    pub(crate) ops: &'a [Op],
-    pub(crate) programs: &'a [Entry],
-    pub(crate) maps: &'a mut [Map],
-    /// [`STACK_LEN`] bytes.
-    pub(crate) stack: &'a mut Memory,
+    pub(crate) state: &'a mut State,
     pub(crate) context: &'a mut Context,
     pub(crate) host: &'a mut dyn Host,
-    pub(crate) connections: &'a mut Connections,
-    /// R0 to R10; there are 16, so that four bits need no check.
-    pub(crate) r: [u64; 16],
-    pub(crate) frames: &'a mut [Frame; DEPTH],
-    pub(crate) depth: usize,
-    /// The instruction that runs.
-    pub(crate) pc: u32,
-    pub(crate) steps: u64,
-    pub(crate) tail_calls: u32,
-    pub(crate) direct: bool,
-    pub(crate) writable: bool,
-    /// Machine code of the programs.
-    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
-    pub(crate) code: Option<&'a Code>,
-    /// What a call of machine code went wrong with.
-    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
-    pub(crate) fault: Option<FaultKind>,
-    /// What machine code sees of the packet and the context.
-    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
-    pub(crate) visible: Visible,
+}
+
+impl Deref for Run<'_> {
+    type Target = State;
+
+    #[inline]
+    fn deref(&self) -> &State {
+        self.state
+    }
+}
+
+impl DerefMut for Run<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut State {
+        self.state
+    }
 }
 
 impl Run<'_> {
@@ -96,7 +63,7 @@ impl Run<'_> {
                 let from = Self::stack_at(offset, len)?;
                 self.stack.get(from..from + len)
             }
-            PACKET if self.direct => self.context.packet().at(offset as usize, len),
+            PACKET if self.context.is_direct() => self.context.packet().at(offset as usize, len),
             VALUES..MAPS => {
                 let map = self.maps.get((region - VALUES) as usize)?;
                 map.memory.get(offset as usize..)?.get(..len)
@@ -114,7 +81,9 @@ impl Run<'_> {
                 let from = Self::stack_at(offset, len)?;
                 self.stack.get_mut(from..from + len)
             }
-            PACKET if self.writable => self.context.packet_mut().at_mut(offset as usize, len),
+            PACKET if self.context.is_writable() => {
+                self.context.packet_mut().at_mut(offset as usize, len)
+            }
             VALUES..MAPS => {
                 let map = self.maps.get_mut((region - VALUES) as usize)?;
                 if map.spec().flags & READ_ONLY != 0 {

@@ -52,7 +52,8 @@ pub(super) fn update(run: &mut Run<'_>) -> Called {
     run.memory(run.r[3], size).ok_or(wrong)?;
     let key = key.get(..len).unwrap_or(&[]);
     // The value may lie in the same map, so its place is found first and written then.
-    match run.maps[number].place(key, run.r[4]) {
+    let flags = run.r[4];
+    match run.maps[number].place(key, flags) {
         Ok(at) => {
             run.copy_value(number, at, size).ok_or(wrong)?;
             Ok(0)
@@ -115,7 +116,8 @@ pub(super) fn push(run: &mut Run<'_>) -> Called {
     let done = match short.get_mut(..size) {
         Some(value) => {
             value.copy_from_slice(bytes);
-            run.maps[map].push(value, run.r[3])
+            let flags = run.r[3];
+            run.maps[map].push(value, flags)
         }
         None => return Err(FaultKind::Argument(NAME, 2)),
     };

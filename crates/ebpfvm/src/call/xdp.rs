@@ -124,11 +124,11 @@ pub(super) fn redirect_map(run: &mut Run<'_>) -> Called {
     const NAME: &str = "bpf_redirect_map";
     let wrong = FaultKind::Argument(NAME, 1);
     let number = run.map_number(run.r[1]).ok_or(wrong)?;
-    let map = run.maps.get_mut(number).ok_or(wrong)?;
+    let (index, flags) = (run.r[2], run.r[3]);
+    let map = run.state.maps.get_mut(number).ok_or(wrong)?;
     if !matches!(map.spec().kind, MapKind::Devices | MapKind::DevicesByHash) {
         return Err(wrong);
     }
-    let (index, flags) = (run.r[2], run.r[3]);
     let Context::Xdp(xdp) = &mut *run.context else { return Err(FaultKind::Unavailable(NAME)) };
     if flags & !(ACTION | BROADCAST | EXCLUDE_INGRESS) != 0 {
         return Ok(ABORTED);

@@ -6,22 +6,21 @@
 //!
 //! Safety: a value that [`Lowering::place`] gives is the machine's address of bytes that were
 //! compared, or of a constant place in the function's own frame. Nothing else is dereferenced but
-//! fields of the run.
-
-use std::mem::offset_of;
+//! fields of the run, its state and its context.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 
 use super::analysis::Hint;
-use super::entry::{self, field_of};
+use super::entry;
 use super::facts::{Fact, Window};
-use super::lower::{Lowering, good, register_at, type_of, visible};
+use super::field::{Field, packet_at};
+use super::lower::{LOADED, Lowering, good, register_at, type_of};
 use crate::context::ProgramKind;
 use crate::map::READ_ONLY;
 use crate::op::{Atomic, Op, Size};
-use crate::space::{CONTEXT, FRAME, VALUES, address};
-use crate::visible::Visible;
+use crate::packet;
+use crate::space::{CONTEXT, FRAME, PACKET, VALUES, address};
 
 /// The most bytes that are compared at once.
 const MOST: i32 = 4096;
@@ -176,13 +175,10 @@ impl Lowering<'_, '_> {
     /// Loads a value of the width of the access.
     pub(super) fn load(&mut self, size: Size, register: u8, off: i16) -> Value {
         if self.hint(register) == Hint::Context
-            && let Ok(at) = u32::try_from(off)
-            && let Some(field) = field_of(self.function.kind, at, size)
+            && let Some(field) = Field::of(self.function.kind, off, size)
         {
             self.be_context(register);
-            let at = visible(offset_of!(Visible, fields) + 8 * field);
-            // The address of a packet has 64 bits, also in a field of 32.
-            return self.read(at);
+            return self.field(field, size);
         }
         if let Some((base, off)) = self.place(register, off, size as u32, false) {
             return self.b.ins().load(type_of(size), good(), base, off);
@@ -192,8 +188,34 @@ impl Lowering<'_, '_> {
         let len = self.number(size as u64);
         let done = self.call(entry::load as *const () as usize, &[self.run, at, len]);
         self.guard(done);
-        let value = visible(offset_of!(Visible, value));
-        self.b.ins().load(type_of(size), good(), self.run, value)
+        self.b.ins().load(type_of(size), good(), self.state, LOADED)
+    }
+
+    /// Loads a field of the context. The address of a packet has 64 bits, also in a field of 32.
+    fn field(&mut self, field: Field, size: Size) -> Value {
+        let context = self.context();
+        let packet = packet_at(self.function.kind);
+        let mut load = |width, at: usize| self.b.ins().load(width, good(), context, at as i32);
+        match field {
+            Field::Place(at) => {
+                let offset = load(types::I64, at);
+                let region = self.number(address(PACKET, 0));
+                self.b.ins().iadd(offset, region)
+            }
+            Field::Length => {
+                let end = load(types::I64, packet + packet::at::END);
+                let data = load(types::I64, packet + packet::at::DATA);
+                let len = self.b.ins().isub(end, data);
+                self.narrow(size, len)
+            }
+            Field::Number(at, bits) => {
+                let value = load(type_of(size), at);
+                match bits {
+                    0xffff | 7 => self.b.ins().band_imm_u(value, bits as i64),
+                    _ => value,
+                }
+            }
+        }
     }
 
     /// Makes sure that a register has the address of the context.
@@ -210,6 +232,18 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn store(&mut self, size: Size, register: u8, off: i16, value: Value) {
+        if self.hint(register) == Hint::Context
+            && let Some((at, bits)) = Field::written(self.function.kind, off, size)
+        {
+            self.be_context(register);
+            let context = self.context();
+            let mut value = self.narrow(size, value);
+            if bits == 0xffff {
+                value = self.b.ins().band_imm_u(value, bits as i64);
+            }
+            self.b.ins().store(good(), value, context, at as i32);
+            return;
+        }
         if let Some((base, off)) = self.place(register, off, size as u32, true) {
             let value = self.narrow(size, value);
             self.b.ins().store(good(), value, base, off);
@@ -222,10 +256,12 @@ impl Lowering<'_, '_> {
         self.guard(done);
     }
 
-    fn narrow(&mut self, size: Size, value: Value) -> Value {
-        match size {
-            Size::D => value,
-            size => self.b.ins().ireduce(type_of(size), value),
+    /// A value of 64 bits in the width of an access; others stay as they are.
+    pub(super) fn narrow(&mut self, size: Size, value: Value) -> Value {
+        match (size, self.b.func.dfg.value_type(value)) {
+            (Size::D, _) => value,
+            (size, types::I64) => self.b.ins().ireduce(type_of(size), value),
+            _ => value,
         }
     }
 

@@ -9,12 +9,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::CompileError;
-use super::entry::field_of;
+use super::field::Field;
 use crate::context::ProgramKind;
 use crate::helper::Helper;
 use crate::op::{Alu, Atomic, Op, Size};
-use crate::run::Entry;
 use crate::space::{CODE, CONTEXT, MAPS, STACK, VALUES, split};
+use crate::state::Entry;
 
 /// What a register probably has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,6 +218,16 @@ impl Function {
         ways.map(|to| self.live.get(&to).copied().unwrap_or(0)).fold(0, |a, b| a | b)
     }
 
+    /// Whether it begins runs only: R1 is the context then, and other registers are 0.
+    pub(super) fn begins_runs(&self) -> bool {
+        self.exit == 1
+    }
+
+    /// Whether registers may have addresses in the packet.
+    pub(super) fn sees_packet(&self) -> bool {
+        self.hints.values().any(|hints| hints.registers.contains(&Hint::Packet))
+    }
+
     /// Registers that whoever called reads after the function.
     pub(super) fn exit(&self) -> u16 {
         self.exit
@@ -392,8 +402,8 @@ fn follow(hints: &mut Hints, op: &Op, kind: ProgramKind) {
         Op::Load { size, dst, src, off } => {
             let base = hints.of(src);
             let loaded = match base {
-                Hint::Context => match u32::try_from(off).map(|at| field_of(kind, at, size)) {
-                    Ok(Some(0..3)) => Hint::Packet,
+                Hint::Context => match Field::of(kind, off, size) {
+                    Some(Field::Place(_)) => Hint::Packet,
                     _ if size == Size::D => Hint::Unknown,
                     _ => Hint::Number,
                 },

@@ -12,8 +12,8 @@ use super::lower::{Lowering, good};
 use crate::helper::Helper;
 use crate::map::MapKind;
 use crate::op::Op;
-use crate::run::DEPTH;
 use crate::space::{MAPS, VALUES, address};
+use crate::state::DEPTH;
 
 /// R0 to R9.
 const ALL: u16 = 0x3ff;

@@ -2,133 +2,82 @@
 
 //! From Rust to machine code, and from code to Rust: functions that code calls.
 
+use std::ffi::c_void;
+
 use crate::code::Function;
-use crate::context::{Context, ProgramKind};
+use crate::context::Context;
 use crate::fault::FaultKind;
 use crate::helper::Helper;
 use crate::interp::Then;
-use crate::op::{Op, Size};
+use crate::op::Size;
 use crate::run::Run;
-use crate::space::{CONTEXT, PACKET, VALUES, address, split};
-use crate::visible::FIELDS;
+use crate::space::{VALUES, address};
 
 // What a function of a program gives apart from the number of an instruction.
 
-/// The interpreter shall continue at [`Run::pc`].
+/// The interpreter shall continue at [`State::pc`](crate::state::State::pc).
 pub(super) const INTERPRET: u64 = 1 << 32;
-/// A call went wrong: [`Run::fault`].
+/// A call went wrong: [`State::fault`](crate::state::State::fault).
 pub(super) const FAULT: u64 = 2 << 32;
-/// Another program continues: [`Visible::target`](crate::visible::Visible::target).
+/// Another program continues: [`State::target`](crate::state::State::target).
 pub(super) const TAIL: u64 = 3 << 32;
 /// The function ends at this instruction.
 pub(super) const LEAVE: u64 = 4 << 32;
 
-/// Which field of [`Visible::fields`](crate::visible::Visible::fields) an access to a context reads.
-pub(super) fn field_of(kind: ProgramKind, at: u32, size: Size) -> Option<usize> {
-    if size != Size::W {
-        return None;
-    }
-    match kind {
-        ProgramKind::Xdp => match at {
-            0 => Some(0),
-            4 => Some(1),
-            8 => Some(2),
-            12 => Some(3),
-            16 => Some(4),
-            _ => None,
-        },
-        ProgramKind::Tc => match at {
-            76 => Some(0),
-            80 => Some(1),
-            140 => Some(2),
-            0 => Some(3),
-            8 => Some(4),
-            16 => Some(5),
-            36 => Some(6),
-            40 => Some(7),
-            _ => None,
-        },
-        ProgramKind::SocketFilter | ProgramKind::Netfilter => None,
-    }
-}
-
 impl Run<'_> {
-    /// Looks at the context and the packet again.
+    /// Says where code finds what is known of the packet.
     #[inline]
     pub(super) fn look(&mut self) {
-        let packet = self.context.packet();
-        let (meta, data, end) = packet.bounds();
-        let visible = &mut self.visible;
-        visible.start = address(PACKET, meta as u32);
-        visible.bias =
-            (packet.address().expose_provenance() as u64).wrapping_sub(address(PACKET, 0));
-        visible.places = if self.direct { (end - meta) as u64 + 1 } else { 0 };
-        let [start, past, before] = [data, end, meta].map(|at| address(PACKET, at as u32));
-        let fields: [u64; FIELDS] = match &*self.context {
-            Context::Xdp(xdp) => {
-                [start, past, before, u64::from(xdp.ingress), u64::from(xdp.queue), 0, 0, 0]
-            }
-            Context::Skb(skb) => [
-                start,
-                past,
-                before,
-                (end - data) as u64,
-                u64::from(skb.mark),
-                u64::from(skb.protocol),
-                u64::from(skb.ingress_ifindex),
-                u64::from(skb.ifindex),
-            ],
-            Context::Netfilter(_) => [0; FIELDS],
+        let at: *mut c_void = match &mut *self.context {
+            Context::Xdp(xdp) => (&raw mut *xdp).cast(),
+            Context::Skb(skb) => (&raw mut **skb).cast(),
+            Context::Netfilter(nf) => (&raw mut **nf).cast(),
         };
-        visible.fields = fields;
+        self.state.context_at = at.expose_provenance() as u64;
     }
 
     /// Runs a function to its end: R0.
     #[inline]
     pub(crate) fn function_from(&mut self, start: u32) -> Result<u64, FaultKind> {
-        let Some(code) = self.code else { return self.until(start, self.depth) };
+        let Some(code) = &self.state.code else { return self.until(start) };
         let Some(function) = code.function(start, self.context.kind()) else {
-            return self.until(start, self.depth);
+            return self.until(start);
         };
-        self.visible.stack = self.stack.address().expose_provenance() as u64;
         self.look();
-        let status = self.enter_code(function);
-        match self.settle(status) {
-            FAULT => Err(self.fault.take().unwrap_or(FaultKind::Steps)),
-            at => {
-                self.pc = at as u32;
-                Ok(self.r[0])
+        let mut status = self.enter_code(function);
+        if status >= INTERPRET {
+            status = self.settle(status);
+            if status == FAULT {
+                return Err(self.fault.take().unwrap_or(FaultKind::Steps));
             }
         }
+        self.pc = status as u32;
+        Ok(self.r[0])
     }
 
     #[inline]
     fn enter_code(&mut self, function: Function) -> u64 {
-        // SAFETY: the function was made by `Code::make` for this signature, and lives as long as
-        // the reference to its code in this value. The code was made for the maps of this machine
-        // (`Code::is_for`), and `look` has seen packet and context of this run. The lifetime is
-        // forgotten only during the call.
+        // SAFETY: the function was made by `jit::make` for this signature. It lives as long as the
+        // code in the state, which no run exchanges. The code was made for the maps and the stack
+        // of this machine (`Code::is_for`), and `look` has said where the context of this run is.
+        // The lifetime is forgotten only during the call.
         unsafe { function((&raw mut *self).cast()) }
     }
 
     /// Does what a function left to do: the instruction that ends it, or [`FAULT`].
+    #[cold]
     fn settle(&mut self, mut status: u64) -> u64 {
         loop {
             let result = match status {
-                INTERPRET => {
-                    self.r[10] = Self::frame_end(self.depth);
-                    self.until(self.pc, self.depth)
-                }
+                INTERPRET => self.until(self.pc),
                 TAIL => {
-                    let start = self.visible.target;
-                    if let Some(function) =
-                        self.code.and_then(|code| code.function(start, self.context.kind()))
-                    {
+                    let (start, kind) = (self.target, self.context.kind());
+                    let code = self.state.code.as_ref();
+                    if let Some(function) = code.and_then(|code| code.function(start, kind)) {
                         status = self.enter_code(function);
                         continue;
                     }
-                    self.r[10] = Self::frame_end(self.depth);
-                    self.until(start, self.depth)
+                    self.until(start)
                 }
                 other => return other,
             };
@@ -158,13 +107,13 @@ unsafe fn run_of<'a>(run: Handed) -> &'a mut Run<'static> {
     unsafe { &mut *run }
 }
 
-/// Loads from any address, into [`Visible::value`](crate::visible::Visible::value): whether it may.
+/// Loads from any address, into [`State::loaded`](crate::state::State::loaded): whether it may.
 pub(super) extern "C" fn load(run: Handed, at: u64, size: u64) -> u64 {
     // SAFETY: only code calls this, with its own argument.
     let run = unsafe { run_of(run) };
     match run.load(at, size_of(size)) {
         Ok(value) => {
-            run.visible.value = value;
+            run.loaded = value;
             1
         }
         Err(_) => 0,
@@ -176,9 +125,7 @@ pub(super) extern "C" fn store(run: Handed, at: u64, size: u64, value: u64) -> u
     // SAFETY: only code calls this, with its own argument.
     let run = unsafe { run_of(run) };
     let done = run.store(at, size_of(size), value).is_ok();
-    if split(at).0 == CONTEXT {
-        run.look();
-    }
+    run.look();
     u64::from(done)
 }
 
@@ -191,7 +138,7 @@ fn size_of(bytes: u64) -> Size {
     }
 }
 
-/// Runs the instruction at [`Run::pc`] by the interpreter, with registers in [`Run::r`]: 0,
+/// Runs the instruction at [`State::pc`](crate::state::State::pc) by the interpreter, with registers in [`State::r`](crate::state::State::r): 0,
 /// [`FAULT`], [`TAIL`] or [`LEAVE`].
 pub(super) extern "C" fn step(run: Handed) -> u64 {
     // SAFETY: only code calls this, with its own argument.
@@ -205,9 +152,7 @@ impl Run<'_> {
         self.r[10] = Self::frame_end(self.depth);
         let op = self.ops[pc as usize];
         let then = self.step(op);
-        if matches!(op, Op::Call(helper) if moves_packet(helper)) {
-            self.look();
-        }
+        self.look();
         match then {
             Ok(Then::Next) => 0,
             Ok(Then::Leave) => LEAVE,
@@ -218,7 +163,7 @@ impl Run<'_> {
                 {
                     return self.fail(fault);
                 }
-                self.visible.target = to;
+                self.target = to;
                 TAIL
             }
             Err(fault) => self.fail(fault),
@@ -246,7 +191,7 @@ pub(super) extern "C" fn find(run: Handed, map: u64, key: *const u8) -> u64 {
     found.find(key).map_or(0, |at| address(VALUES + map as u32, at))
 }
 
-/// Whether a function may change what [`Run::look`] sees.
+/// Whether a function may move the packet, or change its length.
 pub(super) fn moves_packet(helper: Helper) -> bool {
     use Helper::*;
     !matches!(

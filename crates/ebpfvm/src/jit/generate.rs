@@ -90,7 +90,7 @@ fn generate(source: &Source) -> Result<Code, CompileError> {
             *place = Some((function.kind, address));
         }
     }
-    Ok(Code::new(functions, source.maps.clone(), Box::new(memory)))
+    Ok(Code::new(functions, source.maps.clone(), source.stack, Box::new(memory)))
 }
 
 /// The memory that code is in, from the first function on that is put there.

@@ -156,7 +156,10 @@ impl<'a> Lowering<'a, '_> {
                 let value = self.load(size, src, off);
                 let value = match size {
                     Size::D => value,
-                    _ => self.b.ins().sextend(types::I64, value),
+                    _ => {
+                        let value = self.narrow(size, value);
+                        self.b.ins().sextend(types::I64, value)
+                    }
                 };
                 self.set(dst, value);
             }

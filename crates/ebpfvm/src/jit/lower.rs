@@ -16,12 +16,14 @@ use cranelift_jit::JITModule;
 use cranelift_module::{FuncId, Module};
 
 use super::analysis::{Function, Hint};
-use super::facts::Facts;
+use super::facts::{Fact, Facts, Window};
+use super::field::packet_at;
 use super::{Source, entry};
 use crate::op::Size;
+use crate::packet;
 use crate::run::Run;
-use crate::space::{FRAME, FRAME_STEP, STACK, address};
-use crate::visible::Visible;
+use crate::space::{CONTEXT, FRAME, FRAME_STEP, PACKET, STACK, address};
+use crate::state::State;
 
 /// What functions are made from.
 #[derive(Clone, Copy)]
@@ -37,16 +39,21 @@ pub(super) struct Lowering<'a, 'b> {
     pub(super) module: &'b mut JITModule,
     pub(super) function: &'b Function,
     pub(super) from: Parts<'b>,
-    /// The run.
+    /// The run, and its state.
     pub(super) run: Value,
+    pub(super) state: Value,
     /// R0 to R9.
     registers: [Variable; 10],
     /// The limit of steps that is left, if the function uses it.
     steps: Variable,
-    /// What [`Visible`] has of the packet.
+    /// The address of the first byte of the packet, metadata included.
     pub(super) start: Variable,
+    /// What is added to an address in the packet for the machine's address.
     pub(super) bias: Variable,
+    /// Bytes from `start` that may be accessed, plus one.
     pub(super) places: Variable,
+    /// Whether the function needs these three.
+    sees_packet: bool,
     /// The frame of this function: R10 less its length, and where that is for the machine.
     pub(super) frame: Value,
     pub(super) frame_at: Value,
@@ -64,18 +71,17 @@ pub(super) fn good() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-/// Where a register is in the run.
+/// Where a register is in the state.
 pub(super) fn register_at(register: u8) -> i32 {
-    (offset_of!(Run<'static>, r) + 8 * usize::from(register)) as i32
+    (offset_of!(State, r) + 8 * usize::from(register)) as i32
 }
 
-const STEPS: i32 = offset_of!(Run<'static>, steps) as i32;
-const PC: i32 = offset_of!(Run<'static>, pc) as i32;
-const DEPTH_AT: i32 = offset_of!(Run<'static>, depth) as i32;
-
-pub(super) fn visible(field: usize) -> i32 {
-    (offset_of!(Run<'static>, visible) + field) as i32
-}
+const STATE: i32 = offset_of!(Run<'static>, state) as i32;
+const STEPS: i32 = offset_of!(State, steps) as i32;
+const PC: i32 = offset_of!(State, pc) as i32;
+const DEPTH_AT: i32 = offset_of!(State, depth) as i32;
+const CONTEXT_AT: i32 = offset_of!(State, context_at) as i32;
+pub(super) const LOADED: i32 = offset_of!(State, loaded) as i32;
 
 pub(super) fn type_of(size: Size) -> Type {
     match size {
@@ -100,13 +106,13 @@ impl<'a, 'b> Lowering<'a, 'b> {
         let registers = std::array::from_fn(|_| b.declare_var(types::I64));
         let [steps, start, bias, places] = std::array::from_fn(|_| b.declare_var(types::I64));
         let blocks = function.blocks.keys().map(|pc| (*pc, b.create_block())).collect();
-        let depth = b.ins().load(types::I64, good(), run, DEPTH_AT);
+        let state = b.ins().load(types::I64, good(), run, STATE);
+        let depth = b.ins().load(types::I64, good(), state, DEPTH_AT);
         let by = b.ins().imul_imm_u(depth, i64::from(FRAME_STEP));
         let stack = b.ins().iconst(types::I64, address(STACK, 0) as i64);
         let frame = b.ins().iadd(stack, by);
         let by = b.ins().imul_imm_u(depth, i64::from(FRAME));
-        let stack = visible(offset_of!(Visible, stack));
-        let stack = b.ins().load(types::I64, good(), run, stack);
+        let stack = b.ins().iconst(types::I64, from.source.stack as i64);
         let frame_at = b.ins().iadd(stack, by);
         let mut lowering = Lowering {
             b,
@@ -114,11 +120,13 @@ impl<'a, 'b> Lowering<'a, 'b> {
             function,
             from,
             run,
+            state,
             registers,
             steps,
             start,
             bias,
             places,
+            sees_packet: function.sees_packet(),
             frame,
             frame_at,
             facts: Facts::default(),
@@ -131,9 +139,16 @@ impl<'a, 'b> Lowering<'a, 'b> {
         let live = function.live.get(&function.start).copied().unwrap_or(0);
         for register in 0..10 {
             match live >> register & 1 {
-                0 => lowering.set(register, zero),
-                _ => lowering.take(register),
+                1 if !function.begins_runs() => lowering.take(register),
+                _ => lowering.set(register, zero),
             }
+        }
+        if function.begins_runs() {
+            let context = lowering.number(address(CONTEXT, 0));
+            lowering.set(1, context);
+            let fact = Fact { within: Some((Window::Context, 0, 0)), ..Fact::default() };
+            lowering.facts.know(1, fact);
+            lowering.keep(function.start);
         }
         lowering.take_steps();
         lowering.look();
@@ -183,20 +198,20 @@ impl<'a, 'b> Lowering<'a, 'b> {
     // The run.
 
     pub(super) fn read(&mut self, at: i32) -> Value {
-        self.b.ins().load(types::I64, good(), self.run, at)
+        self.b.ins().load(types::I64, good(), self.state, at)
     }
 
     pub(super) fn write(&mut self, value: Value, at: i32) {
-        self.b.ins().store(good(), value, self.run, at);
+        self.b.ins().store(good(), value, self.state, at);
     }
 
-    /// Takes a register from the run.
+    /// Takes a register from the state.
     pub(super) fn take(&mut self, register: u8) {
         let value = self.read(register_at(register));
         self.set(register, value);
     }
 
-    /// Leaves registers in the run, and the limit of steps.
+    /// Leaves registers in the state, and the limit of steps.
     pub(super) fn leave(&mut self, registers: u16) {
         for register in (0..10).filter(|register| registers >> register & 1 != 0) {
             let value = self.get(register);
@@ -210,7 +225,7 @@ impl<'a, 'b> Lowering<'a, 'b> {
 
     pub(super) fn leave_pc(&mut self) {
         let pc = self.b.ins().iconst(types::I32, i64::from(self.pc));
-        self.b.ins().store(good(), pc, self.run, PC);
+        self.b.ins().store(good(), pc, self.state, PC);
     }
 
     pub(super) fn take_steps(&mut self) {
@@ -230,13 +245,27 @@ impl<'a, 'b> Lowering<'a, 'b> {
 
     /// Sees where the packet is.
     pub(super) fn look(&mut self) {
-        let start = self.read(visible(offset_of!(Visible, start)));
-        let bias = self.read(visible(offset_of!(Visible, bias)));
-        let places = self.read(visible(offset_of!(Visible, places)));
+        self.facts.forget_packet();
+        if !self.sees_packet {
+            return;
+        }
+        let packet = packet_at(self.function.kind);
+        let context = self.context();
+        let [meta, end, buffer] = [packet::at::META, packet::at::END, packet::at::BUFFER]
+            .map(|at| self.b.ins().load(types::I64, good(), context, (packet + at) as i32));
+        let region = self.number(address(PACKET, 0));
+        let start = self.b.ins().iadd(meta, region);
+        let bias = self.b.ins().isub(buffer, region);
+        let len = self.b.ins().isub(end, meta);
+        let places = self.b.ins().iadd_imm_s(len, 1);
         self.b.def_var(self.start, start);
         self.b.def_var(self.bias, bias);
         self.b.def_var(self.places, places);
-        self.facts.forget_packet();
+    }
+
+    /// The machine's address of what is known of the packet.
+    pub(super) fn context(&mut self) -> Value {
+        self.read(CONTEXT_AT)
     }
 
     pub(super) fn ret(&mut self, number: u64) {

@@ -14,6 +14,7 @@
 //! | `generate` | from these to finished code |
 //! | `lower`, `facts` | a function in the making, and what is known at a place in it |
 //! | `instruction` | instructions; `access` to memory; `call` of helpers and functions |
+//! | `field` | where fields of contexts are |
 //! | `entry` | from Rust to code, and from code to Rust |
 //! | `without` | what stands in for all that without the feature `cranelift` |
 
@@ -29,6 +30,8 @@ mod call;
 mod entry;
 #[cfg(feature = "cranelift")]
 mod facts;
+#[cfg(feature = "cranelift")]
+mod field;
 #[cfg(feature = "cranelift")]
 mod generate;
 #[cfg(feature = "cranelift")]

@@ -4,13 +4,15 @@
 
 use crate::code::MapPlace;
 use crate::op::Op;
-use crate::run::Entry;
+use crate::state::Entry;
 
-/// Programs and where the values of their maps are.
+/// Programs, and where the values of their maps and their stack are.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
 pub(crate) struct Source {
     pub(crate) ops: Vec<Op>,
     pub(crate) programs: Vec<Entry>,
     pub(crate) maps: Vec<MapPlace>,
+    /// Where the stack begins.
+    pub(crate) stack: usize,
 }

@@ -16,6 +16,6 @@ impl Run<'_> {
     /// Runs a function to its end: R0.
     #[inline]
     pub(crate) fn function_from(&mut self, start: u32) -> Result<u64, FaultKind> {
-        self.until(start, self.depth)
+        self.until(start)
     }
 }

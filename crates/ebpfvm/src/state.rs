@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//! What the runs of a machine work on, one after another: programs, maps, and registers. It stays
+//! at its place from run to run, so a run begins with little to write.
+
+use crate::code::Code;
+use crate::connection::Connections;
+use crate::context::ProgramKind;
+use crate::fault::FaultKind;
+use crate::map::Map;
+use crate::memory::Memory;
+use crate::op::Op;
+use crate::space::{CONTEXT, FRAME, address};
+
+/// Functions that call each other (`MAX_CALL_FRAMES`).
+pub(crate) const DEPTH: usize = 8;
+/// Bytes of all frames of the stack.
+const STACK_LEN: usize = DEPTH * FRAME as usize;
+
+/// Where a function was called from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Frame {
+    /// The instruction that called.
+    pub(crate) from: u32,
+    /// R6 to R9.
+    pub(crate) kept: [u64; 4],
+}
+
+/// A program of a machine.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) kind: ProgramKind,
+    /// Its first instruction, and how many it has.
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+/// What runs work on.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) ops: Vec<Op>,
+    pub(crate) programs: Vec<Entry>,
+    pub(crate) maps: Vec<Map>,
+    /// [`STACK_LEN`] bytes.
+    pub(crate) stack: Memory,
+    pub(crate) connections: Connections,
+    /// Machine code of the programs.
+    pub(crate) code: Option<Code>,
+    /// R0 to R10; there are 16, so that four bits need no check.
+    pub(crate) r: [u64; 16],
+    pub(crate) frames: [Frame; DEPTH],
+    pub(crate) depth: usize,
+    /// The instruction that runs.
+    pub(crate) pc: u32,
+    pub(crate) steps: u64,
+    pub(crate) tail_calls: u32,
+    /// What a call of machine code went wrong with.
+    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+    pub(crate) fault: Option<FaultKind>,
+    /// Where what is known of the packet is, for machine code.
+    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+    pub(crate) context_at: u64,
+    /// What a call of machine code has loaded.
+    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+    pub(crate) loaded: u64,
+    /// Where a tail call leads.
+    #[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+    pub(crate) target: u32,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State {
+            ops: Vec::new(),
+            programs: Vec::new(),
+            maps: Vec::new(),
+            stack: Memory::new(STACK_LEN),
+            connections: Connections::default(),
+            code: None,
+            r: [0; 16],
+            frames: [Frame::default(); DEPTH],
+            depth: 0,
+            pc: 0,
+            steps: 0,
+            tail_calls: 0,
+            fault: None,
+            context_at: 0,
+            loaded: 0,
+            target: 0,
+        }
+    }
+}
+
+impl State {
+    /// A run begins that may take so many steps.
+    #[inline]
+    pub(crate) fn begin(&mut self, steps: u64) {
+        self.connections.begin();
+        self.r = [0; 16];
+        self.r[1] = address(CONTEXT, 0);
+        self.depth = 0;
+        self.tail_calls = 0;
+        self.steps = steps;
+    }
+}
