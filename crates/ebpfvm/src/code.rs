@@ -67,6 +67,7 @@ impl Code {
 pub(crate) struct MapPlace {
     pub(crate) kind: MapKind,
     pub(crate) key: u32,
+    pub(crate) value: u32,
     pub(crate) entries: u32,
     pub(crate) flags: u32,
     /// Bytes from value to value.
@@ -82,6 +83,7 @@ impl MapPlace {
         MapPlace {
             kind: spec.kind,
             key: spec.key,
+            value: spec.value,
             entries: spec.entries,
             flags: spec.flags,
             stride: map.stride,

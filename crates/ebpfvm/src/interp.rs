@@ -182,7 +182,7 @@ impl Run<'_> {
             Helper::TailCall => return self.tail_call(),
             Helper::Loop => self.repeat()?,
             Helper::ForEachMapElem => self.for_each()?,
-            _ => call::call(self, helper)?,
+            _ => call::function(helper)(self)?,
         };
         Ok(Then::Next)
     }

@@ -7,11 +7,8 @@ use std::ops::{Deref, DerefMut};
 use crate::context::Context;
 use crate::fault::FaultKind;
 use crate::host::Host;
-use crate::map::READ_ONLY;
 use crate::op::Size;
-use crate::space::{
-    CONNECTIONS, CONTEXT, FRAME, FRAME_STEP, MAPS, OBJECTS, PACKET, STACK, VALUES, split,
-};
+use crate::space::{CONNECTIONS, CONTEXT, MAPS, OBJECTS, PACKET, split};
 use crate::state::State;
 
 /// A run: the state of its machine, with a context and a host.
@@ -45,53 +42,26 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn stack_at(offset: u32, len: usize) -> Option<usize> {
-        let (frame, within) = (offset / FRAME_STEP, offset % FRAME_STEP);
-        if within as usize + len > FRAME as usize {
-            return None;
-        }
-        Some((frame * FRAME + within) as usize)
-    }
-
     /// Memory to be read. The context and structures of the kernel are none of it: they have
     /// fields.
     #[inline]
     pub(crate) fn memory(&self, at: u64, len: usize) -> Option<&[u8]> {
-        let (region, offset) = split(at);
-        match region {
-            STACK => {
-                let from = Self::stack_at(offset, len)?;
-                self.stack.get(from..from + len)
+        match split(at) {
+            (PACKET, offset) if self.context.is_direct() => {
+                self.context.packet().at(offset as usize, len)
             }
-            PACKET if self.context.is_direct() => self.context.packet().at(offset as usize, len),
-            VALUES..MAPS => {
-                let map = self.maps.get((region - VALUES) as usize)?;
-                map.memory.get(offset as usize..)?.get(..len)
-            }
-            _ => None,
+            _ => self.state.memory(at, len),
         }
     }
 
     /// Memory to be written.
     #[inline]
     pub(crate) fn memory_mut(&mut self, at: u64, len: usize) -> Option<&mut [u8]> {
-        let (region, offset) = split(at);
-        match region {
-            STACK => {
-                let from = Self::stack_at(offset, len)?;
-                self.stack.get_mut(from..from + len)
-            }
-            PACKET if self.context.is_writable() => {
+        match split(at) {
+            (PACKET, offset) if self.context.is_writable() => {
                 self.context.packet_mut().at_mut(offset as usize, len)
             }
-            VALUES..MAPS => {
-                let map = self.maps.get_mut((region - VALUES) as usize)?;
-                if map.spec().flags & READ_ONLY != 0 {
-                    return None;
-                }
-                map.memory.get_mut(offset as usize..)?.get_mut(..len)
-            }
-            _ => None,
+            _ => self.state.memory_mut(at, len),
         }
     }
 

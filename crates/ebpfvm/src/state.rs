@@ -7,10 +7,10 @@ use crate::code::Code;
 use crate::connection::Connections;
 use crate::context::ProgramKind;
 use crate::fault::FaultKind;
-use crate::map::Map;
+use crate::map::{Map, READ_ONLY};
 use crate::memory::Memory;
 use crate::op::Op;
-use crate::space::{CONTEXT, FRAME, address};
+use crate::space::{CONTEXT, FRAME, FRAME_STEP, MAPS, STACK, VALUES, address, split};
 
 /// Functions that call each other (`MAX_CALL_FRAMES`).
 pub(crate) const DEPTH: usize = 8;
@@ -101,5 +101,50 @@ impl State {
         self.depth = 0;
         self.tail_calls = 0;
         self.steps = steps;
+    }
+
+    fn stack_at(offset: u32, len: usize) -> Option<usize> {
+        let (frame, within) = (offset / FRAME_STEP, offset % FRAME_STEP);
+        if within as usize + len > FRAME as usize {
+            return None;
+        }
+        Some((frame * FRAME + within) as usize)
+    }
+
+    /// Memory of the stack and of maps, to be read.
+    #[inline]
+    pub(crate) fn memory(&self, at: u64, len: usize) -> Option<&[u8]> {
+        let (region, offset) = split(at);
+        match region {
+            STACK => {
+                let from = Self::stack_at(offset, len)?;
+                self.stack.get(from..from + len)
+            }
+            VALUES..MAPS => {
+                let map = self.maps.get((region - VALUES) as usize)?;
+                map.memory.get(offset as usize..)?.get(..len)
+            }
+            _ => None,
+        }
+    }
+
+    /// Memory of the stack and of maps, to be written.
+    #[inline]
+    pub(crate) fn memory_mut(&mut self, at: u64, len: usize) -> Option<&mut [u8]> {
+        let (region, offset) = split(at);
+        match region {
+            STACK => {
+                let from = Self::stack_at(offset, len)?;
+                self.stack.get_mut(from..from + len)
+            }
+            VALUES..MAPS => {
+                let map = self.maps.get_mut((region - VALUES) as usize)?;
+                if map.spec().flags & READ_ONLY != 0 {
+                    return None;
+                }
+                map.memory.get_mut(offset as usize..)?.get_mut(..len)
+            }
+            _ => None,
+        }
     }
 }

@@ -17,6 +17,7 @@ use crate::fault::FaultKind;
 use crate::helper::Helper;
 use crate::map::Errno;
 use crate::run::Run;
+use crate::space::{PACKET, split};
 
 pub(crate) use skb::load as load_packet;
 
@@ -31,68 +32,73 @@ fn status(result: Result<(), Errno>) -> u64 {
     }
 }
 
-/// Calls a function, except those that call functions of the program or continue in another one.
-pub(crate) fn call(run: &mut Run<'_>, helper: Helper) -> Called {
+/// What a function of the kernel does.
+pub(crate) type Function = fn(&mut Run<'_>) -> Called;
+
+/// What a function does, except those that call functions of the program or continue in another
+/// one.
+pub(crate) fn function(helper: Helper) -> Function {
     match helper {
-        Helper::MapLookup => maps::lookup(run),
-        Helper::MapUpdate => maps::update(run),
-        Helper::MapDelete => maps::delete(run),
-        Helper::MapPush => maps::push(run),
-        Helper::MapPop => maps::pop(run, "bpf_map_pop_elem", false),
-        Helper::MapPeek => maps::pop(run, "bpf_map_peek_elem", true),
-        Helper::RingOutput => maps::ring_output(run),
-        Helper::RingReserve => maps::ring_reserve(run),
-        Helper::RingSubmit => maps::ring_commit(run, "bpf_ringbuf_submit", false),
-        Helper::RingDiscard => maps::ring_commit(run, "bpf_ringbuf_discard", true),
-        Helper::RingQuery => maps::ring_query(run),
+        Helper::MapLookup => maps::lookup,
+        Helper::MapUpdate => maps::update,
+        Helper::MapDelete => maps::delete,
+        Helper::MapPush => maps::push,
+        Helper::MapPop => |run| maps::pop(run, "bpf_map_pop_elem", false),
+        Helper::MapPeek => |run| maps::pop(run, "bpf_map_peek_elem", true),
+        Helper::RingOutput => maps::ring_output,
+        Helper::RingReserve => maps::ring_reserve,
+        Helper::RingSubmit => |run| maps::ring_commit(run, "bpf_ringbuf_submit", false),
+        Helper::RingDiscard => |run| maps::ring_commit(run, "bpf_ringbuf_discard", true),
+        Helper::RingQuery => maps::ring_query,
         Helper::KtimeGetNs | Helper::KtimeGetBootNs | Helper::KtimeGetCoarseNs => {
-            Ok(run.host.now())
+            |run| Ok(run.host.now())
         }
-        Helper::Prandom => Ok(u64::from(run.host.random())),
-        Helper::Processor | Helper::NumaNode => Ok(0),
-        Helper::RcuReadLock | Helper::RcuReadUnlock => Ok(0),
-        Helper::TracePrintk => trace::printk(run),
-        Helper::CsumDiff => checksum::diff(run),
-        Helper::L3CsumReplace => checksum::replace_l3(run),
-        Helper::L4CsumReplace => checksum::replace_l4(run),
-        Helper::SkbLoadBytes => skb::load_bytes(run),
-        Helper::SkbStoreBytes => skb::store_bytes(run),
-        Helper::SkbVlanPush => skb::vlan_push(run),
-        Helper::SkbVlanPop => skb::vlan_pop(run),
-        Helper::SkbChangeTail => skb::change_tail(run),
-        Helper::SkbChangeHead => skb::change_head(run),
-        Helper::SkbPullData => skb::pull_data(run),
-        Helper::SetHashInvalid => skb::set_hash_invalid(run),
-        Helper::Redirect => xdp::redirect(run),
-        Helper::RedirectMap => xdp::redirect_map(run),
-        Helper::XdpCtLookup => connection::lookup(run, "bpf_xdp_ct_lookup"),
-        Helper::SkbCtLookup => connection::lookup(run, "bpf_skb_ct_lookup"),
-        Helper::CtRelease => connection::release(run),
-        Helper::FibLookup => fib::lookup(run),
-        Helper::CheckMtu => mtu::check(run),
-        Helper::XdpAdjustHead => xdp::adjust_head(run),
-        Helper::XdpAdjustTail => xdp::adjust_tail(run),
-        Helper::XdpAdjustMeta => xdp::adjust_meta(run),
-        Helper::XdpBuffLen => xdp::buff_len(run),
-        Helper::XdpLoadBytes => xdp::load_bytes(run),
-        Helper::XdpStoreBytes => xdp::store_bytes(run),
-        Helper::DynptrFromMem => dynptr::from_mem(run),
-        Helper::DynptrFromSkb => dynptr::from_packet(run, "bpf_dynptr_from_skb"),
-        Helper::DynptrFromXdp => dynptr::from_packet(run, "bpf_dynptr_from_xdp"),
-        Helper::DynptrRead => dynptr::read(run),
-        Helper::DynptrWrite => dynptr::write(run),
-        Helper::DynptrData => dynptr::data(run),
-        Helper::DynptrSlice => dynptr::slice(run, false),
-        Helper::DynptrSliceRdwr => dynptr::slice(run, true),
-        Helper::DynptrAdjust => dynptr::adjust(run),
-        Helper::DynptrIsNull => dynptr::is_null(run),
-        Helper::DynptrIsRdonly => dynptr::is_rdonly(run),
-        Helper::DynptrSize => dynptr::size(run),
-        Helper::DynptrClone => dynptr::clone(run),
+        Helper::Prandom => |run| Ok(u64::from(run.host.random())),
+        Helper::Processor | Helper::NumaNode => |_| Ok(0),
+        Helper::RcuReadLock | Helper::RcuReadUnlock => |_| Ok(0),
+        Helper::TracePrintk => trace::printk,
+        Helper::CsumDiff => checksum::diff,
+        Helper::L3CsumReplace => checksum::replace_l3,
+        Helper::L4CsumReplace => checksum::replace_l4,
+        Helper::SkbLoadBytes => skb::load_bytes,
+        Helper::SkbStoreBytes => skb::store_bytes,
+        Helper::SkbVlanPush => skb::vlan_push,
+        Helper::SkbVlanPop => skb::vlan_pop,
+        Helper::SkbChangeTail => skb::change_tail,
+        Helper::SkbChangeHead => skb::change_head,
+        Helper::SkbPullData => skb::pull_data,
+        Helper::SetHashInvalid => skb::set_hash_invalid,
+        Helper::Redirect => xdp::redirect,
+        Helper::RedirectMap => xdp::redirect_map,
+        Helper::XdpCtLookup => |run| connection::lookup(run, "bpf_xdp_ct_lookup"),
+        Helper::SkbCtLookup => |run| connection::lookup(run, "bpf_skb_ct_lookup"),
+        Helper::CtRelease => connection::release,
+        Helper::FibLookup => fib::lookup,
+        Helper::CheckMtu => mtu::check,
+        Helper::XdpAdjustHead => xdp::adjust_head,
+        Helper::XdpAdjustTail => xdp::adjust_tail,
+        Helper::XdpAdjustMeta => xdp::adjust_meta,
+        Helper::XdpBuffLen => xdp::buff_len,
+        Helper::XdpLoadBytes => xdp::load_bytes,
+        Helper::XdpStoreBytes => xdp::store_bytes,
+        Helper::DynptrFromMem => dynptr::from_mem,
+        Helper::DynptrFromSkb => |run| dynptr::from_packet(run, "bpf_dynptr_from_skb"),
+        Helper::DynptrFromXdp => |run| dynptr::from_packet(run, "bpf_dynptr_from_xdp"),
+        Helper::DynptrRead => dynptr::read,
+        Helper::DynptrWrite => dynptr::write,
+        Helper::DynptrData => dynptr::data,
+        Helper::DynptrSlice => |run| dynptr::slice(run, false),
+        Helper::DynptrSliceRdwr => |run| dynptr::slice(run, true),
+        Helper::DynptrAdjust => dynptr::adjust,
+        Helper::DynptrIsNull => dynptr::is_null,
+        Helper::DynptrIsRdonly => dynptr::is_rdonly,
+        Helper::DynptrSize => dynptr::size,
+        Helper::DynptrClone => dynptr::clone,
         // `Missing` stands where an object uses a field or function that is not there.
-        Helper::Missing | Helper::TailCall | Helper::Loop | Helper::ForEachMapElem => {
-            Err(FaultKind::Unavailable(helper.name()))
-        }
+        Helper::Missing => |_| Err(FaultKind::Unavailable(Helper::Missing.name())),
+        Helper::TailCall => |_| Err(FaultKind::Unavailable(Helper::TailCall.name())),
+        Helper::Loop => |_| Err(FaultKind::Unavailable(Helper::Loop.name())),
+        Helper::ForEachMapElem => |_| Err(FaultKind::Unavailable(Helper::ForEachMapElem.name())),
     }
 }
 
@@ -118,6 +124,11 @@ impl Run<'_> {
         match self.context.packet().bytes().get(from..).is_some_and(|p| p.len() >= len) {
             true => {}
             false => return self.memory_mut(to, len).map(|_| Copied::Short),
+        }
+        if split(to).0 != PACKET {
+            let bytes = self.context.packet().bytes().get(from..from + len)?;
+            self.state.memory_mut(to, len)?.copy_from_slice(bytes);
+            return Some(Copied::Whole);
         }
         // The target is checked first, then bytes go in pieces, without memory of their own.
         self.memory_mut(to, len)?;

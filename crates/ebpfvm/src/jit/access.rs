@@ -5,15 +5,16 @@
 //! interpreter continues. Accesses by one register in one block are compared at once.
 //!
 //! Safety: a value that [`Lowering::place`] gives is the machine's address of bytes that were
-//! compared, or of a constant place in the function's own frame. Nothing else is dereferenced but
-//! fields of the run, its state and its context.
+//! compared, by code or by the program itself, of a value that a lookup has found, or of a constant
+//! place in the function's own frame. Nothing else is dereferenced but fields of the run, its state
+//! and its context.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 
 use super::analysis::Hint;
 use super::entry;
-use super::facts::{Fact, Window};
+use super::facts::{Fact, Place, Window};
 use super::field::{Field, packet_at};
 use super::lower::{LOADED, Lowering, good, register_at, type_of};
 use crate::context::ProgramKind;
@@ -131,8 +132,10 @@ impl Lowering<'_, '_> {
                 return Some((self.number(base), 0));
             }
         }
-        let known =
-            fact.within.filter(|(of, from, to)| *of == window && *from <= off && off + len <= *to);
+        let known = (window == Window::Packet && self.facts.in_packet(register, off, len))
+            || fact
+                .within
+                .is_some_and(|(of, from, to)| of == window && from <= off && off + len <= to);
         let base = self.get(register);
         // What is added to an address, and where the memory begins.
         let (start, bias) = match window {
@@ -146,7 +149,7 @@ impl Lowering<'_, '_> {
             }
             Window::Context => return None,
         };
-        if known.is_none() {
+        if !known {
             let (from, to) = self.extent(register, off, len);
             let count = (to - from) as u64;
             // An access of `count` bytes may begin at so many places.
@@ -170,6 +173,19 @@ impl Lowering<'_, '_> {
             self.facts.know(register, known);
         }
         Some((self.b.ins().iadd(base, bias), off))
+    }
+
+    /// The place in the packet that a load gives the address of.
+    pub(super) fn packet_place(&self, size: Size, register: u8, off: i16) -> Option<Place> {
+        if self.hint(register) != Hint::Context {
+            return None;
+        }
+        let Field::Place(at) = Field::of(self.function.kind, off, size)? else { return None };
+        match at - packet_at(self.function.kind) {
+            packet::at::DATA => Some(Place::Data(0)),
+            packet::at::END => Some(Place::End),
+            _ => None,
+        }
     }
 
     /// Loads a value of the width of the access.

@@ -8,7 +8,9 @@ use cranelift_module::Module;
 
 use super::analysis::Hint;
 use super::entry::{self, FAULT, INTERPRET, LEAVE, moves_packet};
+use super::facts::Fact;
 use super::lower::{Lowering, good};
+use crate::call;
 use crate::helper::Helper;
 use crate::map::MapKind;
 use crate::op::Op;
@@ -45,13 +47,22 @@ impl Lowering<'_, '_> {
             && let Hint::Map(map) = self.hint(1)
             && let Some(found) = self.lookup(map)
         {
-            return self.set(0, found);
+            self.set(0, found);
+            let len =
+                self.from.source.maps.get(map as usize).and_then(|map| map.value.try_into().ok());
+            let found = len.map(|len| (map, len));
+            return self.facts.know(0, Fact { found, ..Fact::default() });
         }
         let calls_back = matches!(helper, Helper::Loop | Helper::ForEachMapElem);
         let all = calls_back || helper == Helper::TailCall;
         self.leave(if all { ALL } else { 0x3e });
         self.leave_pc();
-        let status = self.call(entry::step as *const () as usize, &[self.run]);
+        let status = if all {
+            self.call(entry::step as *const () as usize, &[self.run])
+        } else {
+            let function = self.number(call::function(helper) as usize as u64);
+            self.call(entry::helper as *const () as usize, &[self.run, function])
+        };
         self.return_unless_zero(status);
         self.take_steps();
         self.take(0);

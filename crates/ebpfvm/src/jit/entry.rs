@@ -4,6 +4,7 @@
 
 use std::ffi::c_void;
 
+use crate::call;
 use crate::code::Function;
 use crate::context::Context;
 use crate::fault::FaultKind;
@@ -144,6 +145,24 @@ pub(super) extern "C" fn step(run: Handed) -> u64 {
     // SAFETY: only code calls this, with its own argument.
     let run = unsafe { run_of(run) };
     run.step_for_code()
+}
+
+/// Calls a function of the kernel that [`call::function`] gave, with arguments in
+/// [`State::r`](crate::state::State::r), where its result is then: 0 or [`FAULT`].
+pub(super) extern "C" fn helper(run: Handed, function: *const c_void) -> u64 {
+    // SAFETY: only code calls this, with its own argument.
+    let run = unsafe { run_of(run) };
+    // SAFETY: code has the address of a function of this type here.
+    let function = unsafe { std::mem::transmute::<*const c_void, call::Function>(function) };
+    let result = function(run);
+    run.look();
+    match result {
+        Ok(value) => {
+            run.r[0] = value;
+            0
+        }
+        Err(fault) => run.fail(fault),
+    }
 }
 
 impl Run<'_> {

@@ -7,6 +7,7 @@ use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 
 use super::analysis::ways;
+use super::facts::{Fact, Facts};
 use super::lower::Lowering;
 use crate::op::{Alu, Cond, Op, Order, Size};
 
@@ -54,18 +55,20 @@ impl<'a> Lowering<'a, '_> {
         self.go(to);
     }
 
-    fn branch(&mut self, holds: Value, to: u32) {
+    /// Jumps if the condition holds; `known` is what is known if it does, and if it does not.
+    fn branch(&mut self, holds: Value, to: u32, known: (Facts, Facts)) {
         let next = self.pc + 1;
         let (yes, no) = (self.blocks.get(&to).copied(), self.blocks.get(&next).copied());
         let (Some(yes), Some(no)) = (yes, no) else { return };
-        self.keep(next);
+        self.keep_facts(next, known.1);
+        self.facts = known.0;
         if to <= self.pc {
             let back = self.b.create_block();
             self.b.ins().brif(holds, back, &[], no, &[]);
             self.b.switch_to_block(back);
             self.jump(to);
         } else {
-            self.keep(to);
+            self.keep_facts(to, self.facts.clone());
             self.b.ins().brif(holds, yes, &[], no, &[]);
         }
     }
@@ -89,6 +92,12 @@ impl<'a> Lowering<'a, '_> {
                 let (a, b) = (self.get(dst), self.get(src));
                 let value = self.alu(alu, a, b);
                 self.set(dst, value);
+            }
+            Op::Alu64K(Alu::Mov, dst, imm) => {
+                let number = i64::from(imm) as u64;
+                let value = self.number(number);
+                self.set(dst, value);
+                self.facts.know(dst, Fact::number(number));
             }
             Op::Alu64K(alu, dst, imm) => {
                 let (a, b) = (self.get(dst), self.number(i64::from(imm) as u64));
@@ -123,34 +132,36 @@ impl<'a> Lowering<'a, '_> {
             Op::LoadImm(dst, value) => {
                 let number = self.number(value);
                 self.set(dst, number);
-                self.facts.know_number(dst, value);
+                self.facts.know(dst, Fact::number(value));
             }
             Op::Jump(to) => self.jump(to),
             Op::Jump64X(cond, dst, src, to) => {
                 let (a, b) = (self.get(dst), self.get(src));
                 let holds = self.holds(cond, a, b);
-                self.branch(holds, to);
+                self.branch(holds, to, self.facts.compared(cond, dst, src));
             }
             Op::Jump64K { cond, dst, imm, to } => {
                 let (a, b) = (self.get(dst), self.number(i64::from(imm) as u64));
                 let holds = self.holds(cond, a, b);
-                self.branch(holds, to);
+                self.branch(holds, to, self.facts.compared_with(cond, dst, imm));
             }
             Op::Jump32X(cond, dst, src, to) => {
                 let (a, b) = (self.word(dst), self.word(src));
                 let holds = self.holds(cond, a, b);
-                self.branch(holds, to);
+                self.branch(holds, to, (self.facts.clone(), self.facts.clone()));
             }
             Op::Jump32K { cond, dst, imm, to } => {
                 let a = self.word(dst);
                 let b = self.b.ins().iconst(types::I32, i64::from(imm));
                 let holds = self.holds(cond, a, b);
-                self.branch(holds, to);
+                self.branch(holds, to, (self.facts.clone(), self.facts.clone()));
             }
             Op::Load { size, dst, src, off } => {
+                let place = self.packet_place(size, src, off);
                 let value = self.load(size, src, off);
                 let value = self.wide(value);
                 self.set(dst, value);
+                self.facts.know(dst, Fact { place, ..Fact::default() });
             }
             Op::LoadSigned { size, dst, src, off } => {
                 let value = self.load(size, src, off);

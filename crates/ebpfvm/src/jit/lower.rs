@@ -164,9 +164,13 @@ impl<'a, 'b> Lowering<'a, 'b> {
     }
 
     /// What is known is known where this way leads, if there is no other.
-    pub(super) fn keep(&mut self, to: u32) {
+    fn keep(&mut self, to: u32) {
+        self.keep_facts(to, self.facts.clone());
+    }
+
+    pub(super) fn keep_facts(&mut self, to: u32, facts: Facts) {
         if self.function.blocks.get(&to) == Some(&1) {
-            self.kept.insert(to, self.facts.clone());
+            self.kept.insert(to, facts);
         }
     }
 

@@ -33,6 +33,9 @@ impl Hasher {
         if let Ok(word) = <[u8; 4]>::try_from(key) {
             return fold(u64::from(u32::from_ne_bytes(word)) ^ first, second);
         }
+        if let Ok(word) = <[u8; 8]>::try_from(key) {
+            return fold(u64::from_ne_bytes(word) ^ first, second);
+        }
         let (words, rest) = key.as_chunks::<8>();
         let mut hash = third ^ key.len() as u64;
         for word in words {
