@@ -13,10 +13,20 @@ use crate::state::State;
 /// belongs to. It gives the number of the instruction that ended it, or what is left to do.
 pub(crate) type Function = unsafe extern "C" fn(*mut c_void) -> u64;
 
+/// A function of a program, and what it is for.
+#[derive(Clone, Copy)]
+#[cfg_attr(not(feature = "cranelift"), allow(dead_code))]
+pub(crate) struct Compiled {
+    pub(crate) function: Function,
+    pub(crate) kind: ProgramKind,
+    /// It begins runs only, and so reads no register.
+    pub(crate) begins_runs: bool,
+}
+
 /// Machine code of the programs of a machine.
 pub(crate) struct Code {
     /// By the number of the first instruction.
-    functions: Vec<Option<(ProgramKind, Function)>>,
+    functions: Vec<Option<Compiled>>,
     /// The maps whose addresses are in the code.
     maps: Vec<MapPlace>,
     /// Where the stack is whose address is in the code.
@@ -36,7 +46,7 @@ impl Code {
     /// Functions by the number of their first instruction, in a memory, for machines with these
     /// maps and this stack.
     pub(crate) fn new(
-        functions: Vec<Option<(ProgramKind, Function)>>,
+        functions: Vec<Option<Compiled>>,
         maps: Vec<MapPlace>,
         stack: usize,
         memory: Box<dyn Send + Sync>,
@@ -46,9 +56,9 @@ impl Code {
 
     /// The function that begins at an instruction, if it is for programs of this kind.
     #[inline]
-    pub(crate) fn function(&self, start: u32, kind: ProgramKind) -> Option<Function> {
-        let (of, function) = (*self.functions.get(start as usize)?)?;
-        (of == kind).then_some(function)
+    pub(crate) fn function(&self, start: u32, kind: ProgramKind) -> Option<Compiled> {
+        let compiled = (*self.functions.get(start as usize)?)?;
+        (compiled.kind == kind).then_some(compiled)
     }
 
     /// Whether these are the programs, which nobody changes, and the maps that the code is for.

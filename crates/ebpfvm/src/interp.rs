@@ -171,7 +171,7 @@ impl Run<'_> {
         self.enter()?;
         self.r[1..5].copy_from_slice(&arguments);
         self.pay(u64::from(from.abs_diff(to)) + 1)?;
-        let result = self.function_from(to)?;
+        let result = self.function_from(to, self.context.kind())?;
         self.pay(u64::from(self.pc.abs_diff(from)) + 1)?;
         self.pc = self.leave();
         Ok(result)

@@ -259,7 +259,7 @@ impl Machine {
         context.begin();
         self.state.begin(self.limits.steps);
         let mut run = Run { state: &mut self.state, context, host };
-        let kind = match run.function_from(start) {
+        let kind = match run.program_from(start, kind) {
             // NF_DROP and NF_ACCEPT: the kernel's verifier knows no others.
             Ok(verdict) if kind == ProgramKind::Netfilter && verdict as u32 > 1 => {
                 FaultKind::Verdict(verdict)

@@ -96,11 +96,16 @@ impl State {
     #[inline]
     pub(crate) fn begin(&mut self, steps: u64) {
         self.connections.begin();
-        self.r = [0; 16];
-        self.r[1] = address(CONTEXT, 0);
         self.depth = 0;
         self.tail_calls = 0;
         self.steps = steps;
+    }
+
+    /// Registers as a run begins with them.
+    #[inline]
+    pub(crate) fn clear_registers(&mut self) {
+        self.r = [0; 16];
+        self.r[1] = address(CONTEXT, 0);
     }
 
     fn stack_at(offset: u32, len: usize) -> Option<usize> {

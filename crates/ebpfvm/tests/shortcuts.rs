@@ -24,7 +24,7 @@ fn context(kind: ProgramKind, frame: &[u8]) -> Context {
         xdp.packet.set(frame);
         return Context::Xdp(xdp);
     }
-    let word = |number: u32| 0x8000_0000 | number * 0x0101_0101;
+    let word = |number: u32| 0x8000_0000 | (number * 0x0101_0101);
     let mut skb = Skb {
         socket: kind == ProgramKind::SocketFilter,
         packet_type: word(1),
@@ -103,7 +103,7 @@ fn fields_of_contexts_are_read_and_written_as_by_the_interpreter() {
 }
 
 /// Code of a jump that compares two registers, by the condition.
-const CONDITIONS: [u8; 10] = [0x1d, 0x2d, 0x3d, 0x5d, 0x6d, 0x7d, 0xad, 0xbd, 0xcd, 0xdd];
+const CONDITIONS: [u8; 11] = [0x1d, 0x2d, 0x3d, 0x4d, 0x5d, 0x6d, 0x7d, 0xad, 0xbd, 0xcd, 0xdd];
 
 #[test]
 fn comparisons_with_the_end_of_the_packet_allow_what_is_there() {

@@ -214,7 +214,11 @@ impl Lowering<'_, '_> {
         let mut load = |width, at: usize| self.b.ins().load(width, good(), context, at as i32);
         match field {
             Field::Place(at) => {
-                let offset = load(types::I64, at);
+                let offset = match at - packet {
+                    packet::at::DATA if self.sees_packet => self.b.use_var(self.data),
+                    packet::at::END if self.sees_packet => self.b.use_var(self.end),
+                    _ => load(types::I64, at),
+                };
                 let region = self.number(address(PACKET, 0));
                 self.b.ins().iadd(offset, region)
             }

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 
 use crate::call;
 use crate::code::Function;
-use crate::context::Context;
+use crate::context::{Context, ProgramKind};
 use crate::fault::FaultKind;
 use crate::helper::Helper;
 use crate::interp::Then;
@@ -37,13 +37,34 @@ impl Run<'_> {
         self.state.context_at = at.expose_provenance() as u64;
     }
 
-    /// Runs a function to its end: R0.
+    /// Runs a program from its beginning to its end: R0.
     #[inline]
-    pub(crate) fn function_from(&mut self, start: u32) -> Result<u64, FaultKind> {
-        let Some(code) = &self.state.code else { return self.until(start) };
-        let Some(function) = code.function(start, self.context.kind()) else {
-            return self.until(start);
-        };
+    pub(crate) fn program_from(&mut self, start: u32, kind: ProgramKind) -> Result<u64, FaultKind> {
+        let code = self.state.code.as_ref();
+        if let Some(compiled) = code.and_then(|code| code.function(start, kind))
+            && compiled.begins_runs
+        {
+            return self.finish(compiled.function);
+        }
+        self.clear_registers();
+        self.function_from(start, kind)
+    }
+
+    /// Runs a function to its end: R0.
+    pub(crate) fn function_from(
+        &mut self,
+        start: u32,
+        kind: ProgramKind,
+    ) -> Result<u64, FaultKind> {
+        let code = self.state.code.as_ref();
+        match code.and_then(|code| code.function(start, kind)) {
+            Some(compiled) => self.finish(compiled.function),
+            None => self.until(start),
+        }
+    }
+
+    #[inline]
+    fn finish(&mut self, function: Function) -> Result<u64, FaultKind> {
         self.look();
         let mut status = self.enter_code(function);
         if status >= INTERPRET {
@@ -74,8 +95,8 @@ impl Run<'_> {
                 TAIL => {
                     let (start, kind) = (self.target, self.context.kind());
                     let code = self.state.code.as_ref();
-                    if let Some(function) = code.and_then(|code| code.function(start, kind)) {
-                        status = self.enter_code(function);
+                    if let Some(compiled) = code.and_then(|code| code.function(start, kind)) {
+                        status = self.enter_code(compiled.function);
                         continue;
                     }
                     self.until(start)

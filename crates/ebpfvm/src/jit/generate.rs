@@ -17,7 +17,7 @@ use cranelift_module::{Module, ModuleError, default_libcall_names};
 use super::analysis;
 use super::lower::{Lowering, Parts};
 use super::{CompileError, Source};
-use crate::code::{Code, Function};
+use crate::code::{Code, Compiled, Function};
 
 /// Makes code for all functions of programs. What the code generator finds wrong with its input is
 /// an error, and so is a panic of its own where panics unwind: the interpreter continues.
@@ -87,7 +87,8 @@ fn generate(source: &Source) -> Result<Code, CompileError> {
         // SAFETY: the function has just been defined with the signature of this type.
         let address = unsafe { std::mem::transmute::<*const u8, Function>(address) };
         if let Some(place) = functions.get_mut(function.start as usize) {
-            *place = Some((function.kind, address));
+            let (kind, begins_runs) = (function.kind, function.begins_runs());
+            *place = Some(Compiled { function: address, kind, begins_runs });
         }
     }
     Ok(Code::new(functions, source.maps.clone(), source.stack, Box::new(memory)))

@@ -7,7 +7,7 @@ use cranelift_codegen::ir::{InstBuilder, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
 
 use super::analysis::ways;
-use super::facts::{Fact, Facts};
+use super::facts::{Fact, Facts, Place};
 use super::lower::Lowering;
 use crate::op::{Alu, Cond, Op, Order, Size};
 
@@ -136,7 +136,10 @@ impl<'a> Lowering<'a, '_> {
             }
             Op::Jump(to) => self.jump(to),
             Op::Jump64X(cond, dst, src, to) => {
-                let (a, b) = (self.get(dst), self.get(src));
+                let (a, b) = match (self.offset(dst), self.offset(src)) {
+                    (Some(a), Some(b)) if cond != Cond::Set => (a, b),
+                    _ => (self.get(dst), self.get(src)),
+                };
                 let holds = self.holds(cond, a, b);
                 self.branch(holds, to, self.facts.compared(cond, dst, src));
             }
@@ -193,6 +196,22 @@ impl<'a> Lowering<'a, '_> {
             Op::Half => {}
         }
         debug_assert!(ways(&op, self.pc).len() == 2);
+    }
+
+    /// Where the address that a register has is in the buffer of the packet, if it is known.
+    /// Addresses are in the order of offsets, which are shorter.
+    fn offset(&mut self, register: u8) -> Option<Value> {
+        if !self.sees_packet {
+            return None;
+        }
+        match self.facts.of(register).place? {
+            Place::End => Some(self.b.use_var(self.end)),
+            Place::Data(at) if (0..=i32::from(i16::MAX)).contains(&at) => {
+                let data = self.b.use_var(self.data);
+                Some(self.b.ins().iadd_imm_s(data, i64::from(at)))
+            }
+            Place::Data(_) => None,
+        }
     }
 
     pub(super) fn wide(&mut self, value: Value) -> Value {

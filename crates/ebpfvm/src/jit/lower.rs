@@ -46,14 +46,17 @@ pub(super) struct Lowering<'a, 'b> {
     registers: [Variable; 10],
     /// The limit of steps that is left, if the function uses it.
     steps: Variable,
+    /// Where data and the room behind the packet begin, in its buffer.
+    pub(super) data: Variable,
+    pub(super) end: Variable,
     /// The address of the first byte of the packet, metadata included.
     pub(super) start: Variable,
     /// What is added to an address in the packet for the machine's address.
     pub(super) bias: Variable,
     /// Bytes from `start` that may be accessed, plus one.
     pub(super) places: Variable,
-    /// Whether the function needs these three.
-    sees_packet: bool,
+    /// Whether the function needs these five.
+    pub(super) sees_packet: bool,
     /// The frame of this function: R10 less its length, and where that is for the machine.
     pub(super) frame: Value,
     pub(super) frame_at: Value,
@@ -104,7 +107,8 @@ impl<'a, 'b> Lowering<'a, 'b> {
         b.switch_to_block(entry);
         let run = b.block_params(entry).first().copied().unwrap_or(Value::from_u32(0));
         let registers = std::array::from_fn(|_| b.declare_var(types::I64));
-        let [steps, start, bias, places] = std::array::from_fn(|_| b.declare_var(types::I64));
+        let [steps, data, end, start, bias, places] =
+            std::array::from_fn(|_| b.declare_var(types::I64));
         let blocks = function.blocks.keys().map(|pc| (*pc, b.create_block())).collect();
         let state = b.ins().load(types::I64, good(), run, STATE);
         let depth = b.ins().load(types::I64, good(), state, DEPTH_AT);
@@ -123,6 +127,8 @@ impl<'a, 'b> Lowering<'a, 'b> {
             state,
             registers,
             steps,
+            data,
+            end,
             start,
             bias,
             places,
@@ -255,13 +261,16 @@ impl<'a, 'b> Lowering<'a, 'b> {
         }
         let packet = packet_at(self.function.kind);
         let context = self.context();
-        let [meta, end, buffer] = [packet::at::META, packet::at::END, packet::at::BUFFER]
-            .map(|at| self.b.ins().load(types::I64, good(), context, (packet + at) as i32));
+        let [meta, data, end, buffer] =
+            [packet::at::META, packet::at::DATA, packet::at::END, packet::at::BUFFER]
+                .map(|at| self.b.ins().load(types::I64, good(), context, (packet + at) as i32));
         let region = self.number(address(PACKET, 0));
         let start = self.b.ins().iadd(meta, region);
         let bias = self.b.ins().isub(buffer, region);
         let len = self.b.ins().isub(end, meta);
         let places = self.b.ins().iadd_imm_s(len, 1);
+        self.b.def_var(self.data, data);
+        self.b.def_var(self.end, end);
         self.b.def_var(self.start, start);
         self.b.def_var(self.bias, bias);
         self.b.def_var(self.places, places);

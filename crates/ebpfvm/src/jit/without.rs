@@ -4,6 +4,7 @@
 
 use super::{CompileError, Source};
 use crate::code::Code;
+use crate::context::ProgramKind;
 use crate::fault::FaultKind;
 use crate::run::Run;
 
@@ -13,9 +14,14 @@ pub(crate) fn make(_: &Source) -> Result<Code, CompileError> {
 }
 
 impl Run<'_> {
+    /// Runs a program from its beginning to its end: R0.
+    pub(crate) fn program_from(&mut self, start: u32, _: ProgramKind) -> Result<u64, FaultKind> {
+        self.clear_registers();
+        self.until(start)
+    }
+
     /// Runs a function to its end: R0.
-    #[inline]
-    pub(crate) fn function_from(&mut self, start: u32) -> Result<u64, FaultKind> {
+    pub(crate) fn function_from(&mut self, start: u32, _: ProgramKind) -> Result<u64, FaultKind> {
         self.until(start)
     }
 }
