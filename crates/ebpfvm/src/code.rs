@@ -19,7 +19,7 @@ pub(crate) type Function = unsafe extern "C" fn(*mut c_void) -> u64;
 pub(crate) struct Compiled {
     pub(crate) function: Function,
     pub(crate) kind: ProgramKind,
-    /// It begins runs only, and so reads no register.
+    /// It begins runs only: it reads no registers, and has the first frame.
     pub(crate) begins_runs: bool,
 }
 
@@ -56,9 +56,21 @@ impl Code {
 
     /// The function that begins at an instruction, if it is for programs of this kind.
     #[inline]
-    pub(crate) fn function(&self, start: u32, kind: ProgramKind) -> Option<Compiled> {
+    fn find(&self, start: u32, kind: ProgramKind) -> Option<Compiled> {
         let compiled = (*self.functions.get(start as usize)?)?;
         (compiled.kind == kind).then_some(compiled)
+    }
+
+    /// A function for a run that begins, if it needs no registers.
+    #[inline]
+    pub(crate) fn first(&self, start: u32, kind: ProgramKind) -> Option<Function> {
+        self.find(start, kind).filter(|found| found.begins_runs).map(|found| found.function)
+    }
+
+    /// A function for a run that has registers. A program may compute the address of a function
+    /// that it does not name, also of one that only begins runs: the interpreter runs that.
+    pub(crate) fn later(&self, start: u32, kind: ProgramKind) -> Option<Function> {
+        self.find(start, kind).filter(|found| !found.begins_runs).map(|found| found.function)
     }
 
     /// Whether these are the programs, which nobody changes, and the maps that the code is for.

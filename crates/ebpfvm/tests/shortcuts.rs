@@ -84,7 +84,7 @@ fn run(kind: ProgramKind, insns: &[Insn], frame: &[u8], what: &str) -> Result<u6
 fn fields_of_contexts_are_read_and_written_as_by_the_interpreter() {
     for kind in [ProgramKind::Xdp, ProgramKind::Tc, ProgramKind::SocketFilter] {
         let mut allowed = 0;
-        for at in (-4..200).step_by(2) {
+        for at in (-4..200).step_by(4).chain([2, 50, 78, 154]) {
             for (code, size) in SIZES {
                 let accesses = [
                     vec![insn(0x61 & !0x18 | code, 0, 1, at, 0)],
@@ -113,7 +113,7 @@ fn comparisons_with_the_end_of_the_packet_allow_what_is_there() {
         [(false, false), (false, true), (true, false), (true, true)].map(|(a, b)| (condition, a, b))
     }) {
         for (len, claimed) in [(20, 19), (20, 20), (20, 21), (20, -1), (22, 20), (19, 20)] {
-            for off in claimed as i16 - 5..claimed as i16 + 2 {
+            for off in [-5, -4, -3].map(|before| claimed as i16 + before) {
                 let (dst, src) = if swapped { (3, 4) } else { (4, 3) };
                 let load = insn(0x61, 0, 2, off, 0);
                 let none = insn(0xb7, 0, 0, 0, 1);
@@ -195,4 +195,33 @@ fn found_values_are_reached_to_their_end() {
             assert_eq!(result, Ok(77), "{what}");
         }
     }
+}
+
+/// The program makes the address of its own first instruction from that of another function, and
+/// hands it to `bpf_loop()`.
+#[test]
+fn program_that_calls_its_own_beginning_has_the_arguments_there() {
+    let insns = [
+        // R1 is the context at first, and the number of the round in the callback.
+        insn(0x18, 7, 0, 0, 0),
+        insn(0, 0, 0, 0, 0x11),
+        insn(0x1d, 1, 7, 4, 0),
+        insn(0x7b, 10, 1, -8, 0),
+        insn(0x79, 0, 10, -8, 0),
+        insn(0x07, 0, 0, 0, 1),
+        EXIT,
+        insn(0x7a, 10, 0, -8, 5),
+        insn(0xb7, 1, 0, 0, 3),
+        insn(0x18, 2, 4, 0, 7),
+        Insn::default(),
+        insn(0x07, 2, 0, 0, -17),
+        insn(0xb7, 3, 0, 0, 0),
+        insn(0xb7, 4, 0, 0, 0),
+        insn(0x85, 0, 0, 0, 181),
+        insn(0x79, 1, 10, -8, 0),
+        insn(0x0f, 0, 1, 0, 0),
+        // The other function.
+        EXIT,
+    ];
+    assert_eq!(run(ProgramKind::Xdp, &insns, &[7; 60], "loop"), Ok(6));
 }

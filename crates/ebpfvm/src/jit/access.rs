@@ -188,54 +188,72 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// Loads a value of the width of the access.
-    pub(super) fn load(&mut self, size: Size, register: u8, off: i16) -> Value {
+    /// Loads a value of an access and extends it to 64 bits, by its sign or by zeros.
+    pub(super) fn load(&mut self, size: Size, signed: bool, register: u8, off: i16) -> Value {
         if self.hint(register) == Hint::Context
             && let Some(field) = Field::of(self.function.kind, off, size)
         {
             self.be_context(register);
-            return self.field(field, size);
+            return self.field(field, size, signed);
         }
         if let Some((base, off)) = self.place(register, off, size as u32, false) {
-            return self.b.ins().load(type_of(size), good(), base, off);
+            return self.load_at(size, signed, base, off);
         }
         let at = self.get(register);
         let at = self.b.ins().iadd_imm_s(at, i64::from(off));
         let len = self.number(size as u64);
         let done = self.call(entry::load as *const () as usize, &[self.run, at, len]);
         self.guard(done);
-        self.b.ins().load(type_of(size), good(), self.state, LOADED)
+        self.load_at(size, signed, self.state, LOADED)
+    }
+
+    /// Loads from an address of the machine, and extends what it loads.
+    fn load_at(&mut self, size: Size, signed: bool, base: Value, off: i32) -> Value {
+        let ins = self.b.ins();
+        match (size, signed) {
+            (Size::B, false) => ins.uload8(types::I64, good(), base, off),
+            (Size::B, true) => ins.sload8(types::I64, good(), base, off),
+            (Size::H, false) => ins.uload16(types::I64, good(), base, off),
+            (Size::H, true) => ins.sload16(types::I64, good(), base, off),
+            (Size::W, false) => ins.uload32(good(), base, off),
+            (Size::W, true) => ins.sload32(good(), base, off),
+            (Size::D, _) => ins.load(types::I64, good(), base, off),
+        }
     }
 
     /// Loads a field of the context. The address of a packet has 64 bits, also in a field of 32.
-    fn field(&mut self, field: Field, size: Size) -> Value {
+    fn field(&mut self, field: Field, size: Size, signed: bool) -> Value {
         let context = self.context();
         let packet = packet_at(self.function.kind);
-        let mut load = |width, at: usize| self.b.ins().load(width, good(), context, at as i32);
-        match field {
+        let mut load = |at: usize| self.b.ins().load(types::I64, good(), context, at as i32);
+        let value = match field {
             Field::Place(at) => {
                 let offset = match at - packet {
                     packet::at::DATA if self.sees_packet => self.b.use_var(self.data),
                     packet::at::END if self.sees_packet => self.b.use_var(self.end),
-                    _ => load(types::I64, at),
+                    _ => load(at),
                 };
                 let region = self.number(address(PACKET, 0));
                 self.b.ins().iadd(offset, region)
             }
             Field::Length => {
-                let end = load(types::I64, packet + packet::at::END);
-                let data = load(types::I64, packet + packet::at::DATA);
-                let len = self.b.ins().isub(end, data);
-                self.narrow(size, len)
+                let end = load(packet + packet::at::END);
+                let data = load(packet + packet::at::DATA);
+                self.b.ins().isub(end, data)
             }
             Field::Number(at, bits) => {
-                let value = load(type_of(size), at);
-                match bits {
+                let value = self.load_at(size, signed, context, at as i32);
+                return match bits {
                     0xffff | 7 => self.b.ins().band_imm_u(value, bits as i64),
                     _ => value,
-                }
+                };
             }
+        };
+        if !signed {
+            return value;
         }
+        let value = self.narrow(size, value);
+        self.b.ins().sextend(types::I64, value)
     }
 
     /// Makes sure that a register has the address of the context.

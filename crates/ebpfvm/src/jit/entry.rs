@@ -41,10 +41,8 @@ impl Run<'_> {
     #[inline]
     pub(crate) fn program_from(&mut self, start: u32, kind: ProgramKind) -> Result<u64, FaultKind> {
         let code = self.state.code.as_ref();
-        if let Some(compiled) = code.and_then(|code| code.function(start, kind))
-            && compiled.begins_runs
-        {
-            return self.finish(compiled.function);
+        if let Some(function) = code.and_then(|code| code.first(start, kind)) {
+            return self.finish(function);
         }
         self.clear_registers();
         self.function_from(start, kind)
@@ -57,8 +55,8 @@ impl Run<'_> {
         kind: ProgramKind,
     ) -> Result<u64, FaultKind> {
         let code = self.state.code.as_ref();
-        match code.and_then(|code| code.function(start, kind)) {
-            Some(compiled) => self.finish(compiled.function),
+        match code.and_then(|code| code.later(start, kind)) {
+            Some(function) => self.finish(function),
             None => self.until(start),
         }
     }
@@ -95,8 +93,8 @@ impl Run<'_> {
                 TAIL => {
                     let (start, kind) = (self.target, self.context.kind());
                     let code = self.state.code.as_ref();
-                    if let Some(compiled) = code.and_then(|code| code.function(start, kind)) {
-                        status = self.enter_code(compiled.function);
+                    if let Some(function) = code.and_then(|code| code.later(start, kind)) {
+                        status = self.enter_code(function);
                         continue;
                     }
                     self.until(start)

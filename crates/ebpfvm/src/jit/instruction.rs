@@ -9,7 +9,7 @@ use cranelift_frontend::FunctionBuilder;
 use super::analysis::ways;
 use super::facts::{Fact, Facts, Place};
 use super::lower::Lowering;
-use crate::op::{Alu, Cond, Op, Order, Size};
+use crate::op::{Alu, Cond, Op, Order};
 
 impl<'a> Lowering<'a, '_> {
     /// All instructions.
@@ -161,20 +161,12 @@ impl<'a> Lowering<'a, '_> {
             }
             Op::Load { size, dst, src, off } => {
                 let place = self.packet_place(size, src, off);
-                let value = self.load(size, src, off);
-                let value = self.wide(value);
+                let value = self.load(size, false, src, off);
                 self.set(dst, value);
                 self.facts.know(dst, Fact { place, ..Fact::default() });
             }
             Op::LoadSigned { size, dst, src, off } => {
-                let value = self.load(size, src, off);
-                let value = match size {
-                    Size::D => value,
-                    _ => {
-                        let value = self.narrow(size, value);
-                        self.b.ins().sextend(types::I64, value)
-                    }
-                };
+                let value = self.load(size, true, src, off);
                 self.set(dst, value);
             }
             Op::StoreX { size, dst, src, off } => {

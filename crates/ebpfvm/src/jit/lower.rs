@@ -111,7 +111,11 @@ impl<'a, 'b> Lowering<'a, 'b> {
             std::array::from_fn(|_| b.declare_var(types::I64));
         let blocks = function.blocks.keys().map(|pc| (*pc, b.create_block())).collect();
         let state = b.ins().load(types::I64, good(), run, STATE);
-        let depth = b.ins().load(types::I64, good(), state, DEPTH_AT);
+        // A run begins with the first frame.
+        let depth = match function.begins_runs() {
+            true => b.ins().iconst(types::I64, 0),
+            false => b.ins().load(types::I64, good(), state, DEPTH_AT),
+        };
         let by = b.ins().imul_imm_u(depth, i64::from(FRAME_STEP));
         let stack = b.ins().iconst(types::I64, address(STACK, 0) as i64);
         let frame = b.ins().iadd(stack, by);
