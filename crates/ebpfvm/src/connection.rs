@@ -65,9 +65,14 @@ impl Connections {
     #[inline]
     pub(crate) fn begin(&mut self) {
         if self.held != 0 {
-            self.all.fill(None);
-            self.held = 0;
+            self.release_all();
         }
+    }
+
+    #[cold]
+    fn release_all(&mut self) {
+        self.all.fill(None);
+        self.held = 0;
     }
 
     /// How many are held.

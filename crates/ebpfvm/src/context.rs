@@ -209,14 +209,17 @@ impl Context {
         }
     }
 
-    /// Prepares for a run.
+    /// Prepares for a run of a program of a kind: whether that takes this context.
     #[inline]
-    pub(crate) fn begin(&mut self) {
-        match self {
-            Context::Xdp(xdp) => xdp.redirect = None,
-            Context::Skb(skb) => skb.redirect = None,
-            Context::Netfilter(nf) => nf.write_objects(),
+    pub(crate) fn begin(&mut self, kind: ProgramKind) -> bool {
+        match (self, kind) {
+            (Context::Xdp(xdp), ProgramKind::Xdp) => xdp.redirect = None,
+            (Context::Skb(skb), ProgramKind::Tc) if !skb.socket => skb.redirect = None,
+            (Context::Skb(skb), ProgramKind::SocketFilter) if skb.socket => skb.redirect = None,
+            (Context::Netfilter(nf), ProgramKind::Netfilter) => nf.write_objects(),
+            _ => return false,
         }
+        true
     }
 
     /// Reads a field.

@@ -156,8 +156,13 @@ impl Machine {
                 _ => {}
             }
         }
-        self.state.code = None;
-        self.state.programs.push(Entry { kind, start: start as u32, len: ops.len() as u32 });
+        self.state.set_code(None);
+        self.state.programs.push(Entry {
+            kind,
+            start: start as u32,
+            len: ops.len() as u32,
+            first: None,
+        });
         self.state.ops.extend(ops);
         Ok(self.state.programs.len() as u32 - 1)
     }
@@ -189,12 +194,12 @@ impl Machine {
     /// Runs code that was made from [`Machine::source`], unless programs were added or maps
     /// exchanged meanwhile.
     pub(crate) fn take_code(&mut self, code: Code) {
-        self.state.code = Some(code).filter(|code| code.is_for(&self.state));
+        self.state.set_code(Some(code));
     }
 
     /// Whether there is machine code.
     pub fn is_compiled(&self) -> bool {
-        self.state.code.is_some()
+        self.state.code().is_some()
     }
 
     /// A map by its number.
@@ -248,18 +253,18 @@ impl Machine {
         context: &mut Context,
         host: &mut dyn Host,
     ) -> Result<u64, Fault> {
+        if self.maps_changed {
+            self.maps_changed = false;
+            self.state.check_code();
+        }
         let entry = self.state.programs.get(program as usize);
-        let Some(entry) = entry.filter(|entry| entry.kind == context.kind()) else {
+        let Some(entry) = entry.filter(|entry| context.begin(entry.kind)) else {
             return Err(Fault { kind: FaultKind::Unavailable("this context"), at: 0 });
         };
-        let (start, kind) = (entry.start, entry.kind);
-        if self.maps_changed {
-            self.look_at_code();
-        }
-        context.begin();
+        let (start, kind, first) = (entry.start, entry.kind, entry.first);
         self.state.begin(self.limits.steps);
         let mut run = Run { state: &mut self.state, context, host };
-        let kind = match run.program_from(start, kind) {
+        let kind = match run.program_from(first, start, kind) {
             // NF_DROP and NF_ACCEPT: the kernel's verifier knows no others.
             Ok(verdict) if kind == ProgramKind::Netfilter && verdict as u32 > 1 => {
                 FaultKind::Verdict(verdict)
@@ -269,13 +274,6 @@ impl Machine {
             Err(kind) => kind,
         };
         Err(Fault { kind, at: self.place_of(self.state.pc) })
-    }
-
-    /// Forgets code that is for other maps than there are now.
-    #[cold]
-    fn look_at_code(&mut self) {
-        self.maps_changed = false;
-        self.state.code = self.state.code.take().filter(|code| code.is_for(&self.state));
     }
 
     /// The number of an instruction in its program.

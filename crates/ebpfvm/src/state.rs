@@ -3,7 +3,7 @@
 //! What the runs of a machine work on, one after another: programs, maps, and registers. It stays
 //! at its place from run to run, so a run begins with little to write.
 
-use crate::code::Code;
+use crate::code::{Code, Function};
 use crate::connection::Connections;
 use crate::context::ProgramKind;
 use crate::fault::FaultKind;
@@ -33,6 +33,8 @@ pub(crate) struct Entry {
     /// Its first instruction, and how many it has.
     pub(crate) start: u32,
     pub(crate) len: u32,
+    /// The function of the code there that begins runs.
+    pub(crate) first: Option<Function>,
 }
 
 /// What runs work on.
@@ -44,8 +46,8 @@ pub(crate) struct State {
     /// [`STACK_LEN`] bytes.
     pub(crate) stack: Memory,
     pub(crate) connections: Connections,
-    /// Machine code of the programs.
-    pub(crate) code: Option<Code>,
+    /// Machine code of the programs; see [`State::set_code`].
+    code: Option<Code>,
     /// R0 to R10; there are 16, so that four bits need no check.
     pub(crate) r: [u64; 16],
     pub(crate) frames: [Frame; DEPTH],
@@ -106,6 +108,28 @@ impl State {
     pub(crate) fn clear_registers(&mut self) {
         self.r = [0; 16];
         self.r[1] = address(CONTEXT, 0);
+    }
+
+    /// Machine code of the programs.
+    pub(crate) fn code(&self) -> Option<&Code> {
+        self.code.as_ref()
+    }
+
+    /// Takes code in place of the code there is, if it is for these programs and maps. Programs have
+    /// no function of any other code afterwards.
+    pub(crate) fn set_code(&mut self, code: Option<Code>) {
+        let code = code.filter(|code| code.is_for(self));
+        for entry in &mut self.programs {
+            entry.first = code.as_ref().and_then(|code| code.first(entry.start, entry.kind));
+        }
+        self.code = code;
+    }
+
+    /// Forgets code that is for other maps than there are now.
+    #[cold]
+    pub(crate) fn check_code(&mut self) {
+        let code = self.code.take();
+        self.set_code(code);
     }
 
     fn stack_at(offset: u32, len: usize) -> Option<usize> {

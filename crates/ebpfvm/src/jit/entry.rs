@@ -37,15 +37,21 @@ impl Run<'_> {
         self.state.context_at = at.expose_provenance() as u64;
     }
 
-    /// Runs a program from its beginning to its end: R0.
+    /// Runs a program from its beginning, or by the function of the code there, to its end: R0.
     #[inline]
-    pub(crate) fn program_from(&mut self, start: u32, kind: ProgramKind) -> Result<u64, FaultKind> {
-        let code = self.state.code.as_ref();
-        if let Some(function) = code.and_then(|code| code.first(start, kind)) {
-            return self.finish(function);
+    pub(crate) fn program_from(
+        &mut self,
+        first: Option<Function>,
+        start: u32,
+        kind: ProgramKind,
+    ) -> Result<u64, FaultKind> {
+        match first {
+            Some(function) => self.finish(function),
+            None => {
+                self.clear_registers();
+                self.function_from(start, kind)
+            }
         }
-        self.clear_registers();
-        self.function_from(start, kind)
     }
 
     /// Runs a function to its end: R0.
@@ -54,8 +60,7 @@ impl Run<'_> {
         start: u32,
         kind: ProgramKind,
     ) -> Result<u64, FaultKind> {
-        let code = self.state.code.as_ref();
-        match code.and_then(|code| code.later(start, kind)) {
+        match self.code().and_then(|code| code.later(start, kind)) {
             Some(function) => self.finish(function),
             None => self.until(start),
         }
@@ -64,21 +69,29 @@ impl Run<'_> {
     #[inline]
     fn finish(&mut self, function: Function) -> Result<u64, FaultKind> {
         self.look();
-        let mut status = self.enter_code(function);
+        let status = self.enter_code(function);
         if status >= INTERPRET {
-            status = self.settle(status);
-            if status == FAULT {
-                return Err(self.fault.take().unwrap_or(FaultKind::Steps));
-            }
+            return self.settled(status);
         }
         self.pc = status as u32;
         Ok(self.r[0])
     }
 
+    #[cold]
+    fn settled(&mut self, status: u64) -> Result<u64, FaultKind> {
+        match self.settle(status) {
+            FAULT => Err(self.fault.take().unwrap_or(FaultKind::Steps)),
+            end => {
+                self.pc = end as u32;
+                Ok(self.r[0])
+            }
+        }
+    }
+
     #[inline]
     fn enter_code(&mut self, function: Function) -> u64 {
-        // SAFETY: the function was made by `jit::make` for this signature. It lives as long as the
-        // code in the state, which no run exchanges. The code was made for the maps and the stack
+        // SAFETY: the function was made by `jit::make` for this signature. It is one of the code in
+        // the state (`State::set_code`), which no run exchanges. The code was made for the maps and the stack
         // of this machine (`Code::is_for`), and `look` has said where the context of this run is.
         // The lifetime is forgotten only during the call.
         unsafe { function((&raw mut *self).cast()) }
@@ -92,8 +105,7 @@ impl Run<'_> {
                 INTERPRET => self.until(self.pc),
                 TAIL => {
                     let (start, kind) = (self.target, self.context.kind());
-                    let code = self.state.code.as_ref();
-                    if let Some(function) = code.and_then(|code| code.later(start, kind)) {
+                    if let Some(function) = self.code().and_then(|code| code.later(start, kind)) {
                         status = self.enter_code(function);
                         continue;
                     }

@@ -3,7 +3,7 @@
 //! What stands in for machine code in a build without a code generator.
 
 use super::{CompileError, Source};
-use crate::code::Code;
+use crate::code::{Code, Function};
 use crate::context::ProgramKind;
 use crate::fault::FaultKind;
 use crate::run::Run;
@@ -15,7 +15,12 @@ pub(crate) fn make(_: &Source) -> Result<Code, CompileError> {
 
 impl Run<'_> {
     /// Runs a program from its beginning to its end: R0.
-    pub(crate) fn program_from(&mut self, start: u32, _: ProgramKind) -> Result<u64, FaultKind> {
+    pub(crate) fn program_from(
+        &mut self,
+        _: Option<Function>,
+        start: u32,
+        _: ProgramKind,
+    ) -> Result<u64, FaultKind> {
         self.clear_registers();
         self.until(start)
     }
