@@ -7,7 +7,8 @@ use std::fmt;
 
 use crate::context::ProgramKind;
 use crate::map::{Map, MapKind};
-use crate::state::State;
+use crate::memory::Memory;
+use crate::op::Op;
 
 /// A function of a program as machine code. Its argument is the [`Run`](crate::run::Run) that it
 /// belongs to. It gives the number of the instruction that ended it, or what is left to do.
@@ -73,13 +74,14 @@ impl Code {
         self.find(start, kind).filter(|found| !found.begins_runs).map(|found| found.function)
     }
 
-    /// Whether these are the programs, which nobody changes, and the maps that the code is for.
-    pub(crate) fn is_for(&self, state: &State) -> bool {
+    /// Whether these are the programs, which nobody changes, the maps and the stack that the code is
+    /// for.
+    pub(crate) fn is_for(&self, ops: &[Op], maps: &[Map], stack: &Memory) -> bool {
         // Later maps are in no code.
-        state.ops.len() == self.functions.len()
-            && state.stack.address().addr() == self.stack
-            && state.maps.len() >= self.maps.len()
-            && self.maps.iter().zip(&state.maps).all(|(place, map)| *place == MapPlace::of(map))
+        ops.len() == self.functions.len()
+            && stack.address().addr() == self.stack
+            && maps.len() >= self.maps.len()
+            && self.maps.iter().zip(maps).all(|(place, map)| *place == MapPlace::of(map))
     }
 }
 

@@ -118,7 +118,7 @@ impl State {
     /// Takes code in place of the code there is, if it is for these programs and maps. Programs have
     /// no function of any other code afterwards.
     pub(crate) fn set_code(&mut self, code: Option<Code>) {
-        let code = code.filter(|code| code.is_for(self));
+        let code = code.filter(|code| code.is_for(&self.ops, &self.maps, &self.stack));
         for entry in &mut self.programs {
             entry.first = code.as_ref().and_then(|code| code.first(entry.start, entry.kind));
         }
