@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! One run of a program: its registers, and its memory by address. Every access is checked here.
+//! One run of a program, and its memory by address. Every access is checked here.
 
 use std::ops::{Deref, DerefMut};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//! Fields of contexts that code reads and writes where they are, without a call. They are those of
-//! [`Xdp`] and [`Skb`] that [`Context::load`](crate::Context) and its counterpart only copy.
+//! Fields of contexts that code reads and writes where they are, without a call: those that
+//! [`Context`](crate::Context) copies as they are, or some bits of.
 
 use std::mem::offset_of;
 
