@@ -137,6 +137,18 @@ pub(crate) fn has_base_chain(generation: &Generation) -> bool {
     generation.tables.iter().any(|table| table.chains.iter().any(|chain| chain.base.is_some()))
 }
 
+/// Whether packets meet the same chains by two generations, which may have other elements.
+fn has_same_chains(a: &Generation, b: &Generation) -> bool {
+    let same = |(a, b): (&Arc<Table>, &Arc<Table>)| {
+        let chains = a.chains.iter().zip(&b.chains);
+        a.handle == b.handle
+            && a.dormant == b.dormant
+            && a.chains.len() == b.chains.len()
+            && chains.into_iter().all(|(a, b)| Arc::ptr_eq(a, b))
+    };
+    a.tables.len() == b.tables.len() && a.tables.iter().zip(&b.tables).all(same)
+}
+
 /// Says that a ruleset is not in the state file yet, if it was waited for in vain.
 fn in_vain(in_vain: bool) {
     if in_vain {
@@ -597,8 +609,9 @@ impl Rules {
         receiver
     }
 
-    /// Confirms a change, which is in the state file then. With a number only that one; `false` if
-    /// it does not wait (or no longer).
+    /// Confirms a change, which is in the state file then if it is one of rules: that of elements is
+    /// soon, since a file of a large set takes longer than the change. With a number only that one;
+    /// `false` if it does not wait (or no longer).
     pub(crate) fn confirm(&self, id: Option<u32>) -> bool {
         let mut inner = self.lock();
         let Some(waits) = inner.unconfirmed.take_if(|waits| id.is_none_or(|id| id == waits.id))
@@ -607,8 +620,11 @@ impl Rules {
         };
         log(format_args!("generation {} is confirmed", waits.id));
         inner.confirmed = Some(waits.id);
+        let of_elements = has_same_chains(&waits.before, &inner.ruleset.generation());
         drop(inner);
-        in_vain(self.on_disk.wait());
+        if !of_elements {
+            in_vain(self.on_disk.wait());
+        }
         true
     }
 
