@@ -232,12 +232,50 @@ const INGRESS: u32 = 20;
 const EGRESS: u32 = 21;
 const EARLY: u32 = 22;
 
+/// What the lists of a protocol do that packets pass on their way through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FamilyHooks {
+    /// `prerouting` and `postrouting`; `None` where there are chains and the like.
+    pub(crate) before: Option<BuiltIn>,
+    pub(crate) after: Option<BuiltIn>,
+    /// The stage of `prerouting` after connection tracking, if that comes before all chains.
+    pub(crate) tracked: Option<usize>,
+    /// Nothing on the way can change a header that says where the next one is.
+    pub(crate) untouched: bool,
+    /// Nothing on the way sees a packet that is no fragment.
+    pub(crate) empty: bool,
+}
+
+impl FamilyHooks {
+    fn of(prerouting: &HookList, forward: &HookList, postrouting: &HookList) -> Self {
+        let (before, after) = (prerouting.built_in, postrouting.built_in);
+        let defragments = prerouting.stages.first() == Some(&Stage::Defrag);
+        let at = usize::from(defragments);
+        let tracked = prerouting.stages.get(at).filter(|stage| **stage == Stage::Conntrack);
+        let tracked = tracked.map(|_| at + 1);
+        let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
+        let untouched = forward.is_empty() && keeps(before) && keeps(after);
+        let does = |built_in: BuiltIn| built_in.tracks || built_in.translates || built_in.confirms;
+        let empty = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !does(stages));
+        let empty = forward.is_empty() && empty(before) && empty(after);
+        FamilyHooks { before, after, tracked, untouched, empty }
+    }
+}
+
+impl Default for FamilyHooks {
+    fn default() -> Self {
+        FamilyHooks::of(&NOTHING, &NOTHING, &NOTHING)
+    }
+}
+
 /// All lists of a generation. An empty list costs the test of one bit.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hooks {
     /// A bit per list that is not empty; devices share one for ingress and one for egress.
     used: u32,
     tracks: bool,
+    /// Of IPv4 and IPv6.
+    families: [FamilyHooks; 2],
     lists: [HookList; LISTS],
     /// Chains of type nat, which the NAT stage of a hook walks for packets of connections that are
     /// not translated yet.
@@ -603,7 +641,11 @@ impl Hooks {
         let tracks = needs.conntrack.any();
         let early = registry.early.into_iter().map(flowtables).collect();
         let (nat, programs) = (registry.nat.map(chains), registry.programs);
-        Hooks { used, early, tracks, lists, nat, ingress, egress, code, programs }
+        let families = [Protocol::Ip, Protocol::Ip6].map(|protocol| {
+            let list = |hook| slot(protocol, hook).map_or(&NOTHING, |slot| &lists[slot]);
+            FamilyHooks::of(list(Hook::Prerouting), list(Hook::Forward), list(Hook::Postrouting))
+        });
+        Hooks { used, early, tracks, families, lists, nat, ingress, egress, code, programs }
     }
 
     /// All BPF programs in the lists.
@@ -652,6 +694,12 @@ impl Hooks {
             Some(slot) if self.used & 1 << slot != 0 => &self.lists[slot],
             _ => &NOTHING,
         }
+    }
+
+    /// What the lists of IPv4, or of IPv6, do with packets on their way through.
+    #[inline]
+    pub(crate) fn family(&self, v6: bool) -> &FamilyHooks {
+        &self.families[usize::from(v6)]
     }
 
     /// Chains of type nat at an IP hook.

@@ -4,9 +4,8 @@
 
 use penstock_jit as jit;
 use penstock_net::Mac;
-use penstock_program::Hook;
 
-use crate::hooks::{BuiltIn, HookList, Hooks, Protocol, Stage};
+use crate::hooks::FamilyHooks;
 use crate::plain_frame;
 use crate::sink::Sink;
 use crate::worker::Worker;
@@ -25,55 +24,18 @@ pub(crate) struct FastPath<'a> {
     /// Connections may remember the way of their packets.
     pub(crate) remembers: bool,
     /// The hooks of IPv4, and those of IPv6, unless that is off on the device.
-    v4: FamilyHooks<'a>,
-    pub(crate) v6: Option<FamilyHooks<'a>>,
+    v4: &'a FamilyHooks,
+    pub(crate) v6: Option<&'a FamilyHooks>,
     /// About egress of the device by which the last packet left: the next ones mostly leave there,
     /// too. Of IPv4 only.
     pub(crate) egress_precheck: Option<EgressPrecheck<'a>>,
 }
 
-/// The hooks of a protocol that packets pass on their way through.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FamilyHooks<'a> {
-    /// `prerouting` and `postrouting`; `None` where there are chains and the like.
-    pub(crate) before: Option<BuiltIn>,
-    pub(crate) after: Option<BuiltIn>,
-    /// The stage of `prerouting` after connection tracking, if that comes before all chains.
-    pub(crate) tracked: Option<usize>,
-    pub(crate) prerouting: &'a HookList,
-    pub(crate) forward: &'a HookList,
-    pub(crate) postrouting: &'a HookList,
-    /// Nothing on the way can change a header that says where the next one is.
-    pub(crate) untouched: bool,
-    /// Nothing on the way sees a packet that is no fragment.
-    empty: bool,
-}
-
-impl<'a> FamilyHooks<'a> {
-    fn of(hooks: &'a Hooks, protocol: Protocol) -> Self {
-        let postrouting = hooks.list(protocol, Hook::Postrouting);
-        let after = postrouting.built_in;
-        let prerouting = hooks.list(protocol, Hook::Prerouting);
-        let before = prerouting.built_in;
-        let defragments = prerouting.stages.first() == Some(&Stage::Defrag);
-        let at = usize::from(defragments);
-        let tracked = prerouting.stages.get(at).filter(|stage| **stage == Stage::Conntrack);
-        let tracked = tracked.map(|_| at + 1);
-        let forward = hooks.list(protocol, Hook::Forward);
-        let keeps = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !stages.translates);
-        let untouched = forward.is_empty() && keeps(before) && keeps(after);
-        let does = |built_in: BuiltIn| built_in.tracks || built_in.translates || built_in.confirms;
-        let empty = |built_in: Option<BuiltIn>| built_in.is_some_and(|stages| !does(stages));
-        let empty = forward.is_empty() && empty(before) && empty(after);
-        FamilyHooks { before, after, tracked, prerouting, forward, postrouting, untouched, empty }
-    }
-}
-
 impl<'a> FastPath<'a> {
     /// The hooks of a family.
     #[inline(always)]
-    pub(crate) fn hooks(&self, v6: bool) -> Option<&FamilyHooks<'a>> {
-        if v6 { self.v6.as_ref() } else { Some(&self.v4) }
+    pub(crate) fn hooks(&self, v6: bool) -> Option<&'a FamilyHooks> {
+        if v6 { self.v6 } else { Some(self.v4) }
     }
 
     /// Whether headers say of packets of IPv4 that they pass egress of a device
@@ -108,9 +70,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         if self.net.bridge_port(device).is_some() {
             return None;
         }
-        let v4 = FamilyHooks::of(hooks, Protocol::Ip);
+        let v4 = hooks.family(false);
         let forwards6 = link.mtu6().is_some() && link.conf.forwards6();
-        let v6 = forwards6.then(|| FamilyHooks::of(hooks, Protocol::Ip6));
+        let v6 = forwards6.then(|| hooks.family(true));
         let filtered = !hooks.ingress(device).is_empty();
         let egress_precheck = self.egress_precheck().filter(|_| v4.untouched);
         let (address, receiver) = (link.mac, plain_frame::receiver(link.mac.0));

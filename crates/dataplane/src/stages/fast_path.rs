@@ -18,10 +18,10 @@ use penstock_wire::{ethernet, ipv4, ipv6};
 use crate::addresses;
 use crate::course::{Course, Next};
 use crate::hook_result::HookResult;
-use crate::hooks::{HookList, Protocol, Stage};
+use crate::hooks::{FamilyHooks, HookList, Protocol, Stage};
 use crate::route::{Route, priority_of_tos};
 use crate::sink::Sink;
-use crate::stages::device_path::{FamilyHooks, FastPath};
+use crate::stages::device_path::FastPath;
 use crate::stages::headers_ahead::ParsedHeaders;
 use crate::stages::prefetcher::ParsedFrame;
 use crate::worker::Worker;
@@ -31,7 +31,7 @@ use crate::worker::Worker;
 struct FastPacket<'a> {
     fast_path: &'a FastPath<'a>,
     /// The hooks of its family.
-    hooks: &'a FamilyHooks<'a>,
+    hooks: &'a FamilyHooks,
     headers: &'a ParsedHeaders,
 }
 
@@ -127,7 +127,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline(never)]
     fn pass_hooks<const SIX: bool>(
         &mut self,
-        (fast_path, hooks): (&FastPath<'_>, &FamilyHooks<'_>),
+        (fast_path, hooks): (&FastPath<'_>, &FamilyHooks),
         parsed: ParsedFrame<'_>,
         tracked: Option<((Ct, Verdict), u64)>,
         packet: &mut Packet,
@@ -205,7 +205,7 @@ impl<'a, S: Sink> Worker<'a, S> {
     #[inline(always)]
     fn fast_prerouting<const SIX: bool>(
         &mut self,
-        hooks: &FamilyHooks<'_>,
+        hooks: &FamilyHooks,
         packet: &mut Packet,
     ) -> Step {
         match hooks.before {
@@ -215,7 +215,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                 let (protocol, mut course) = (protocol_of(SIX), Course::default());
                 let next = Next::route(protocol);
                 let next = match hooks.tracked.filter(|_| !packet.meta.ct.has_entry()) {
-                    Some(stage) => self.rest_of_prerouting::<SIX>(hooks, stage, packet),
+                    Some(stage) => self.rest_of_prerouting::<SIX>(stage, packet),
                     // A packet that has its connection is not tracked again.
                     None => {
                         let hook = Hook::Prerouting;
@@ -233,17 +233,13 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// `prerouting` from a stage on, of a packet that was tracked and is part of no connection.
     #[cold]
-    fn rest_of_prerouting<const SIX: bool>(
-        &mut self,
-        hooks: &FamilyHooks<'_>,
-        stage: usize,
-        packet: &mut Packet,
-    ) -> Next {
+    fn rest_of_prerouting<const SIX: bool>(&mut self, stage: usize, packet: &mut Packet) -> Next {
         let context = Context { family: family_of(SIX), hook: Hook::Prerouting };
         let next = Next::route(protocol_of(SIX));
         let mut course = Course { next, ..Course::default() };
         packet.find_transport();
-        match self.run_list_from(hooks.prerouting, stage, context, packet, &mut course) {
+        let prerouting = self.hooks.list(protocol_of(SIX), Hook::Prerouting);
+        match self.run_list_from(prerouting, stage, context, packet, &mut course) {
             HookResult::Accept => next,
             HookResult::Dropped | HookResult::Stolen | HookResult::Queue { .. } => Next::Done,
         }
@@ -336,7 +332,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         way: &FastWay,
     ) {
         let hooks = fast.hooks;
-        if !self.fast_forward_hook::<SIX>(hooks.forward, packet, way) {
+        let forward = self.hooks.list(protocol_of(SIX), Hook::Forward);
+        if !self.fast_forward_hook::<SIX>(forward, packet, way) {
             return;
         }
         let Some(after) = hooks.after else {
@@ -351,7 +348,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             match self.confirm(packet) {
                 HookResult::Accept => {}
                 HookResult::Queue { num, .. } => {
-                    if !self.fast_read_by::<SIX>(num, hooks, packet, way) {
+                    if !self.fast_read_by::<SIX>(num, packet, way) {
                         return;
                     }
                 }
@@ -367,11 +364,10 @@ impl<'a, S: Sink> Worker<'a, S> {
     fn fast_read_by<const SIX: bool>(
         &mut self,
         queue: u16,
-        hooks: &FamilyHooks<'_>,
         packet: &mut Packet,
         way: &FastWay,
     ) -> bool {
-        let stages = &hooks.postrouting.stages;
+        let stages = &self.hooks.list(protocol_of(SIX), Hook::Postrouting).stages;
         let at = stages.iter().position(|stage| matches!(stage, Stage::Confirm));
         let next = if SIX { Next::Ip6AfterPostrouting } else { Next::Ip4Finish };
         let course = Course::at_hook(self.route_of::<SIX>(way, packet), next);
@@ -457,12 +453,7 @@ impl<'a, S: Sink> Worker<'a, S> {
 
     /// Netfilter's egress. Whether the packet continues.
     #[inline(always)]
-    fn fast_egress(
-        &mut self,
-        hooks: &FamilyHooks<'_>,
-        list: &HookList,
-        packet: &mut Packet,
-    ) -> bool {
+    fn fast_egress(&mut self, hooks: &FamilyHooks, list: &HookList, packet: &mut Packet) -> bool {
         if !hooks.untouched {
             packet.find_transport_checked();
         }
