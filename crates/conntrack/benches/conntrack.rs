@@ -156,7 +156,7 @@ fn established(name: &str, flows: u32, tcp: bool, v6: bool) {
         }
         for (p, s) in burst.iter_mut().zip(&sought) {
             p.meta.ct =
-                table.track_sought(p.network(), s, START).map_or(Ct::default(), |(ct, _)| ct);
+                table.track_sought(p.network(), s, START).map_or(Ct::default(), |s| table.ct_of(s));
             black_box(table.confirm(p));
         }
     });

@@ -69,7 +69,7 @@ pub use helper::{
     Class, DATA_MAX as HELPER_DATA_MAX, HELPERS, Helper, Helpers, ProgramHelper, Surroundings,
     helper_number,
 };
-pub use operations::{Helped, Replace, TupleLookup};
+pub use operations::{Helped, Replace, Sighting, TupleLookup};
 pub use outline::Outline;
 pub use packet::{Hook, Verdict};
 pub use reference::Ref;

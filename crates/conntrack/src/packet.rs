@@ -41,6 +41,13 @@ pub(crate) struct PacketView<'a> {
 }
 
 impl<'a> PacketView<'a> {
+    /// A received packet, all of whose bytes from the network header on these are.
+    #[inline(always)]
+    pub fn sought(network: &'a [u8], at: Layers) -> PacketView<'a> {
+        let (info, hook) = (CtInfo::New, Hook::Prerouting);
+        PacketView { network, at, info, hook, len: network.len(), unfinished: false }
+    }
+
     /// From the transport header on.
     #[inline]
     pub fn transport(&self) -> &'a [u8] {

@@ -13,3 +13,4 @@ mod track;
 
 pub use help::{Helped, Replace};
 pub use seek::TupleLookup;
+pub use track::Sighting;

@@ -13,6 +13,19 @@ use crate::{Direction, Tuple, event, status};
 use penstock_packet::{Ct, CtInfo, Packet};
 use penstock_wire::protocol;
 
+/// The connection of a packet that was looked up, what the packet is to it, and its fate. So small
+/// that it is returned in a register.
+#[derive(Clone, Copy, Debug)]
+pub struct Sighting {
+    /// Number of the entry; [`Ct::NONE`] of an invalid packet.
+    entry: u32,
+    info: CtInfo,
+    /// Its fate.
+    pub verdict: Verdict,
+}
+
+const _: () = assert!(size_of::<Option<Sighting>>() == size_of::<u64>());
+
 impl Conntrack {
     /// What is wrong with the packet that was tracked last, if its protocol is the one of
     /// [`Settings::log_invalid`](crate::Settings::log_invalid); once.
@@ -51,39 +64,57 @@ impl Conntrack {
     /// [`Conntrack::track`] of a received packet that nothing has changed since it was sought, if
     /// it belongs to a connection in the table; else `None`, and nothing has happened but that time
     /// has passed. `network` are its bytes from the network header on, without padding.
-    #[inline]
+    #[inline(never)]
     pub fn track_sought(
         &mut self,
         network: &[u8],
         lookup: &TupleLookup,
         time: u64,
-    ) -> Option<(Ct, Verdict)> {
+    ) -> Option<Sighting> {
         self.advance(time);
+        self.renew_sought(network, lookup).or_else(|| self.track_all_sought(network, lookup))
+    }
+
+    /// What a packet holds by what was found.
+    #[inline(always)]
+    pub fn ct_of(&self, sighting: Sighting) -> Ct {
+        let Sighting { entry, info, .. } = sighting;
+        match self.store.get_live(entry) {
+            Some(e) => Ct { entry, serial: e.serial, info, template: 0 },
+            None => Ct::default(),
+        }
+    }
+
+    /// [`Conntrack::track_sought`] of every packet.
+    #[inline(never)]
+    fn track_all_sought(&mut self, network: &[u8], lookup: &TupleLookup) -> Option<Sighting> {
         let (n, direction) = self.find_sought(lookup)?;
         if self.store[n].expires <= self.now {
             return None;
         }
-        let (at, info, hook) = (lookup.layers(), CtInfo::New, Hook::Prerouting);
-        let p = PacketView { network, at, info, hook, len: network.len(), unfinished: false };
-        if let Some(ct) = self.track_renewal(n, direction, &p) {
-            return Some((ct, Verdict::Accept));
-        }
-        Some(self.track_view(p, 0, Some((n, direction))))
+        let p = PacketView::sought(network, lookup.layers());
+        let (ct, verdict) = self.track_view(p, 0, Some((n, direction)));
+        Some(Sighting { entry: ct.entry, info: ct.info, verdict })
     }
 
-    /// [`Conntrack::track_view`] of a packet of UDP that does nothing but renew the life of its
+    /// [`Conntrack::track_sought`] of a packet of UDP that does nothing but renew the life of its
     /// connection, as most do that was answered. `None` for all others, and nothing has happened.
     #[inline(always)]
-    fn track_renewal(&mut self, n: u32, direction: Direction, p: &PacketView<'_>) -> Option<Ct> {
+    fn renew_sought(&mut self, network: &[u8], lookup: &TupleLookup) -> Option<Sighting> {
         const ANSWERED: u32 = status::CONFIRMED | status::SEEN_REPLY;
         const OTHERS: u32 = status::FIXED_TIMEOUT | status::DYING;
+        let p = PacketView::sought(network, lookup.layers());
+        if p.at.protocol != protocol::UDP {
+            return None;
+        }
+        let (n, direction) = self.find_sought(lookup)?;
         let (now, verifies) = (self.now, self.settings.checksum);
         let e = &mut self.store[n];
-        if p.at.protocol != protocol::UDP
-            || e.status & (ANSWERED | OTHERS) != ANSWERED
+        if e.status & (ANSWERED | OTHERS) != ANSWERED
+            || e.expires <= now
             || e.extra != NONE
             || !self.accounting.is_empty()
-            || !tracker::is_right_udp(p, verifies)
+            || !tracker::is_right_udp(&p, verifies)
         {
             return None;
         }
@@ -95,11 +126,10 @@ impl Conntrack {
             Direction::Original => CtInfo::Established,
             Direction::Reply => CtInfo::EstablishedReply,
         };
-        let ct = Ct { entry: n, serial: e.serial, info, template: 0 };
         if hasten {
             self.store.hasten(n, now);
         }
-        Some(ct)
+        Some(Sighting { entry: n, info, verdict: Verdict::Accept })
     }
 
     /// `found` is what the look-up has found already.

@@ -94,31 +94,34 @@ impl<'a, S: Sink> Worker<'a, S> {
         (packet, known): (&mut Packet, &mut Packet),
     ) {
         let Some(hooks) = fast_path.hooks(SIX) else { return };
-        let mut tracked = None;
+        let Some(lookup) = parsed.lookup else {
+            self.pass_hooks::<SIX>((fast_path, hooks), parsed, None, packet);
+            return self.drain();
+        };
+        let ParsedFrame { frame, headers, .. } = &parsed;
+        let len = ethernet::LEN + usize::from(headers.len);
+        let network = frame.bytes.get(ethernet::LEN..len).unwrap_or(&[]);
         let full = self.state.conntrack.statistics().table_full;
-        if let Some(lookup) = parsed.lookup {
-            let ParsedFrame { frame, headers, .. } = &parsed;
-            let len = ethernet::LEN + usize::from(headers.len);
-            let network = frame.bytes.get(ethernet::LEN..len).unwrap_or(&[]);
-            tracked = self.state.conntrack.track_sought(network, lookup, frame.time);
-            let Some((ct, verdict)) = &tracked else {
-                // It begins a connection.
-                match parsed.ingress_batch {
-                    Some(batch) => self.frame_after_ingress(frame, batch, packet),
-                    None => self.receive(frame, packet),
-                }
-                return self.drain();
-            };
-            if fast_path.remembers
-                && *verdict == Verdict::Accept
-                && ct.has_entry()
-                && self.take_remembered_way::<SIX>(fast_path, &parsed, ct, known)
-            {
-                // Nothing follows from it.
-                return;
+        let tracked = self.state.conntrack.track_sought(network, lookup, frame.time);
+        let Some(sighting) = tracked else {
+            // It begins a connection.
+            match parsed.ingress_batch {
+                Some(batch) => self.frame_after_ingress(frame, batch, packet),
+                None => self.receive(frame, packet),
             }
+            return self.drain();
+        };
+        let (ct, verdict) = (self.state.conntrack.ct_of(sighting), sighting.verdict);
+        if fast_path.remembers
+            && verdict == Verdict::Accept
+            && ct.has_entry()
+            && self.take_remembered_way::<SIX>(fast_path, &parsed, &ct, known)
+        {
+            // Nothing follows from it.
+            return;
         }
-        self.pass_hooks::<SIX>((fast_path, hooks), parsed, tracked.map(|it| (it, full)), packet);
+        let tracked = Some((ct, verdict, full));
+        self.pass_hooks::<SIX>((fast_path, hooks), parsed, tracked, packet);
         self.drain();
     }
 
@@ -129,7 +132,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         &mut self,
         (fast_path, hooks): (&FastPath<'_>, &FamilyHooks),
         parsed: ParsedFrame<'_>,
-        tracked: Option<((Ct, Verdict), u64)>,
+        tracked: Option<(Ct, Verdict, u64)>,
         packet: &mut Packet,
     ) {
         let ParsedFrame { frame, headers, route, ingress_batch, .. } = parsed;
@@ -146,7 +149,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         if ingress_batch.is_some() {
             packet.meta.trace_id = self.next_trace_id();
         }
-        if let Some(((ct, verdict), full)) = tracked {
+        if let Some((ct, verdict, full)) = tracked {
             packet.meta.ct = ct;
             let context = Context { family: family_of(SIX), hook: Hook::Prerouting };
             self.log_invalid(context, packet);
