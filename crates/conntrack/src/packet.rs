@@ -65,11 +65,11 @@ impl<'a> PacketView<'a> {
     pub fn checksum_ok(&self, coverage: usize) -> bool {
         let data = self.transport();
         let Some(covered) = data.get(..coverage) else { return false };
-        let addresses = if self.at.l3 == IPV4 { 12 } else { 8 };
-        if self.at.offset == addresses + 2 * if self.at.l3 == IPV4 { 4 } else { 16 }
-            && let Some(summed) = self.network.get(addresses..self.at.offset + coverage)
+        // Mostly the addresses stand right before them.
+        let addresses = if self.at.l3 == IPV4 { 12..20 } else { 8..40 };
+        if self.at.offset == addresses.end
+            && let Some(summed) = self.network.get(addresses.start..addresses.end + coverage)
         {
-            // Addresses stand before them.
             let rest = checksum::Sum::new().u16(u16::from(self.at.protocol)).u32(data.len() as u32);
             return rest.bytes(summed).is_valid();
         }

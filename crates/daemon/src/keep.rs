@@ -86,8 +86,8 @@ impl Keeper {
         Ok(sound(&crate::requests::workers::whole(&parts)))
     }
 
-    /// Writes the file at once, from time to time, soon after each change of the ruleset, and when somebody
-    /// waits for it.
+    /// Writes the file at once, from time to time, soon after each change of the ruleset, and when
+    /// somebody waits for it.
     fn run(&self) {
         let mut saved = self.rules.confirmed();
         self.save(Connections::Present);

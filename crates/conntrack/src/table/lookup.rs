@@ -57,9 +57,9 @@ impl Conntrack {
         candidate
     }
 
-    /// Whether a search for a tuple of which `is` says that it is the one would find this direction of this
-    /// entry: it is in the table by both of its tuples, which no other entry then has. Not to be
-    /// asked where source and destination are the same address.
+    /// Whether a search for a tuple, which `is` compares with one, would find this direction of
+    /// this entry: it is in the table by both of its tuples, which no other entry then has. Not to
+    /// be asked where source and destination are the same address.
     #[inline(always)]
     pub(crate) fn is_found(
         &self,

@@ -91,9 +91,9 @@ impl Run<'_> {
     #[inline]
     fn enter_code(&mut self, function: Function) -> u64 {
         // SAFETY: the function was made by `jit::make` for this signature. It is one of the code in
-        // the state (`State::set_code`), which no run exchanges. The code was made for the maps and the stack
-        // of this machine (`Code::is_for`), and `look` has said where the context of this run is.
-        // The lifetime is forgotten only during the call.
+        // the state (`State::set_code`), which no run exchanges. The code was made for the maps and
+        // the stack of this machine (`Code::is_for`), and `look` has said where the context of this
+        // run is. The lifetime is forgotten only during the call.
         unsafe { function((&raw mut *self).cast()) }
     }
 
@@ -170,8 +170,8 @@ fn size_of(bytes: u64) -> Size {
     }
 }
 
-/// Runs the instruction at [`State::pc`](crate::state::State::pc) by the interpreter, with registers in [`State::r`](crate::state::State::r): 0,
-/// [`FAULT`], [`TAIL`] or [`LEAVE`].
+/// Runs the instruction at [`State::pc`](crate::state::State::pc) by the interpreter, with
+/// registers in [`State::r`](crate::state::State::r): 0, [`FAULT`], [`TAIL`] or [`LEAVE`].
 pub(super) extern "C" fn step(run: Handed) -> u64 {
     // SAFETY: only code calls this, with its own argument.
     let run = unsafe { run_of(run) };
