@@ -72,7 +72,15 @@ impl Conntrack {
         time: u64,
     ) -> Option<Sighting> {
         self.advance(time);
-        self.renew_sought(network, lookup).or_else(|| self.track_all_sought(network, lookup))
+        let (n, direction) = self.find_sought(lookup)?;
+        if self.store[n].expires <= self.now {
+            return None;
+        }
+        let p = PacketView::sought(network, lookup.layers());
+        Some(match self.renew(n, direction, &p) {
+            Some(info) => Sighting { entry: n, info, verdict: Verdict::Accept },
+            None => self.track_found(n, direction, p),
+        })
     }
 
     /// What a packet holds by what was found.
@@ -85,51 +93,29 @@ impl Conntrack {
         }
     }
 
-    /// [`Conntrack::track_sought`] of every packet.
+    /// [`Conntrack::track_view`] of a packet whose connection was found.
     #[inline(never)]
-    fn track_all_sought(&mut self, network: &[u8], lookup: &TupleLookup) -> Option<Sighting> {
-        let (n, direction) = self.find_sought(lookup)?;
-        if self.store[n].expires <= self.now {
-            return None;
-        }
-        let p = PacketView::sought(network, lookup.layers());
+    fn track_found(&mut self, n: u32, direction: Direction, p: PacketView<'_>) -> Sighting {
         let (ct, verdict) = self.track_view(p, 0, Some((n, direction)));
-        Some(Sighting { entry: ct.entry, info: ct.info, verdict })
+        Sighting { entry: ct.entry, info: ct.info, verdict }
     }
 
-    /// [`Conntrack::track_sought`] of a packet of UDP that does nothing but renew the life of its
-    /// connection, as most do that was answered. `None` for all others, and nothing has happened.
+    /// Tracks a packet of UDP that does nothing but renew the life of its connection, as most do
+    /// that was answered: what it is to that. `None` for all others, and nothing has happened.
     #[inline(always)]
-    fn renew_sought(&mut self, network: &[u8], lookup: &TupleLookup) -> Option<Sighting> {
+    fn renew(&mut self, n: u32, direction: Direction, p: &PacketView<'_>) -> Option<CtInfo> {
         const ANSWERED: u32 = status::CONFIRMED | status::SEEN_REPLY;
-        const OTHERS: u32 = status::FIXED_TIMEOUT | status::DYING;
-        let p = PacketView::sought(network, lookup.layers());
-        if p.at.protocol != protocol::UDP {
-            return None;
-        }
-        let (n, direction) = self.find_sought(lookup)?;
-        let (now, verifies) = (self.now, self.settings.checksum);
-        let e = &mut self.store[n];
-        if e.status & (ANSWERED | OTHERS) != ANSWERED
-            || e.expires <= now
-            || e.extra != NONE
-            || !self.accounting.is_empty()
-            || !tracker::is_right_udp(&p, verifies)
-        {
+        let e = &self.store[n];
+        if p.at.protocol != protocol::UDP || e.status & ANSWERED != ANSWERED || e.extra != NONE {
             return None;
         }
         let timeouts = self.settings.timeouts(Tracker::Udp);
-        let timeout = tracker::renewed_udp(&e.proto, e.status, now, timeouts)?;
-        let expires = now.saturating_add(timeout);
-        let hasten = expires < std::mem::replace(&mut e.expires, expires);
-        let info = match direction {
-            Direction::Original => CtInfo::Established,
-            Direction::Reply => CtInfo::EstablishedReply,
-        };
-        if hasten {
-            self.store.hasten(n, now);
+        let timeout = tracker::renewed_udp(&e.proto, e.status, self.now, timeouts)?;
+        if !tracker::is_right_udp(p, self.settings.checksum) {
+            return None;
         }
-        Some(Sighting { entry: n, info, verdict: Verdict::Accept })
+        self.refresh(n, direction, p.len, timeout);
+        Some(self.info_of(n, direction))
     }
 
     /// `found` is what the look-up has found already.

@@ -75,7 +75,7 @@ pub struct Conntrack {
     hasher: Hasher,
     pub(crate) extras: Vec<Extra>,
     extras_free: Vec<u32>,
-    pub(crate) accounting: Vec<[Counter; 2]>,
+    accounting: Vec<[Counter; 2]>,
     stamps: Vec<[u64; 2]>,
     /// Devices through which sources are masqueraded, by number of the entry as far as there are
     /// any; 0 for none.

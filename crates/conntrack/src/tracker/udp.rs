@@ -59,13 +59,21 @@ pub(crate) fn renewed(
     now: u64,
     timeouts: &Timeouts,
 ) -> Option<u64> {
-    if status & status::ASSURED != 0 {
-        return Some(timeouts[REPLIED]);
+    match (is_stream(state, status, now), status & status::ASSURED != 0) {
+        (true, false) => None,
+        (stream, _) => Some(timeouts[if stream { REPLIED } else { UNREPLIED }]),
     }
-    match *state {
-        ProtocolState::Udp { stream_after } if now <= stream_after => Some(timeouts[UNREPLIED]),
-        _ => None,
-    }
+}
+
+/// Whether a connection that was answered is a stream. What is assured was one before, and stays
+/// one.
+#[inline(always)]
+fn is_stream(state: &ProtocolState, status: u32, now: u64) -> bool {
+    let since = match *state {
+        ProtocolState::Udp { stream_after } => now > stream_after,
+        _ => true,
+    };
+    since || status & status::ASSURED != 0
 }
 
 /// A packet of a connection (`nf_conntrack_udp_packet()`, `nf_conntrack_udplite_packet()`). UDP-Lite
@@ -81,13 +89,7 @@ pub(super) fn packet(state: &mut ProtocolState, p: &PacketView<'_>, c: &Context<
     if !c.has(status::SEEN_REPLY) {
         return Outcome::accept(c.timeouts[UNREPLIED]);
     }
-    // What is assured was a stream before, and stays one.
-    let stream = c.has(status::ASSURED)
-        || p.at.protocol == protocol::UDPLITE
-        || match *state {
-            ProtocolState::Udp { stream_after } => c.now > stream_after,
-            _ => true,
-        };
+    let stream = p.at.protocol == protocol::UDPLITE || is_stream(state, c.status, c.now);
     let outcome = Outcome::accept(c.timeouts[if stream { REPLIED } else { UNREPLIED }]);
     let assure = stream && !c.has(status::ASSURED | status::NAT_CLASH);
     if assure { outcome.assured() } else { outcome }
