@@ -90,25 +90,21 @@ fn leave_as_answered4(packet: &mut [u8], back: &Tuple, source: bool, destination
     const ADDRESSES: usize = 12;
     let Some((header, data)) = packet.split_first_chunk_mut::<{ ipv4::LEN }>() else { return };
     let Some((ports, rest)) = data.split_first_chunk_mut::<4>() else { return };
-    let [.., a, b, c, d, e, f, g, h] = *header;
-    let [i, j, k, l] = *ports;
-    let ([w, x, y, z, ..], [m, n]) = (back.dst, back.dst_id.to_be_bytes());
-    let ([s, t, u, v, ..], [o, p]) = (back.src, back.src_id.to_be_bytes());
-    let (from, from_port) = if source { ([w, x, y, z], [m, n]) } else { ([a, b, c, d], [i, j]) };
-    let (to, to_port) = if destination { ([s, t, u, v], [o, p]) } else { ([e, f, g, h], [k, l]) };
-    let both =
-        |[a, b, c, d]: [u8; 4], [e, f, g, h]: [u8; 4]| u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
-    let new_ports = [from_port[0], from_port[1], to_port[0], to_port[1]];
-    let word = |ports: [u8; 4]| u64::from(u32::from_ne_bytes(ports));
-    let addresses = both(from, to);
-    let changed = Difference::of(both([a, b, c, d], [e, f, g, h]), addresses);
-    let check = changed.update([header[CHECKSUM], header[CHECKSUM + 1]]);
-    [header[CHECKSUM], header[CHECKSUM + 1]] = check;
-    if let Some(place) = header[ADDRESSES..].first_chunk_mut() {
-        *place = addresses.to_ne_bytes();
+    let mut changed = Difference::default();
+    if source {
+        put(&mut header[ADDRESSES..], &back.dst[..4], &mut changed);
     }
-    let changed = changed.and(word(*ports), word(new_ports));
-    *ports = new_ports;
+    if destination {
+        put(&mut header[ADDRESSES + 4..], &back.src[..4], &mut changed);
+    }
+    [header[CHECKSUM], header[CHECKSUM + 1]] =
+        changed.update([header[CHECKSUM], header[CHECKSUM + 1]]);
+    if source {
+        put(ports, &back.dst_id.to_be_bytes(), &mut changed);
+    }
+    if destination {
+        put(&mut ports[2..], &back.src_id.to_be_bytes(), &mut changed);
+    }
     // Offsets are those from the transport header on, less the ports.
     if back.protocol == protocol::TCP {
         if let Some([.., h, i, _, _]) = rest.first_chunk_mut::<16>() {
@@ -117,6 +113,19 @@ fn leave_as_answered4(packet: &mut [u8], back: &Tuple, source: bool, destination
     } else if let Some([_, _, h, i]) = rest.first_chunk_mut::<4>() {
         [*h, *i] = changed.update_udp([*h, *i]);
     }
+}
+
+/// Puts up to eight bytes in place of those at the beginning, and adds that to what has changed.
+#[inline(always)]
+fn put(place: &mut [u8], bytes: &[u8], changed: &mut Difference) {
+    let Some(place) = place.get_mut(..bytes.len()) else { return };
+    let word = |bytes: &[u8]| {
+        let mut word = [0; size_of::<u64>()];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_ne_bytes(word)
+    };
+    *changed = changed.and(word(place), word(bytes));
+    place.copy_from_slice(bytes);
 }
 
 #[inline]

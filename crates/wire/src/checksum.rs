@@ -118,14 +118,9 @@ fn sum_of_many(bytes: &[u8]) -> u64 {
 
 /// Whether an IPv4 header without options has the right checksum.
 #[inline(always)]
-pub const fn is_right_in_header(header: &[u8; 20]) -> bool {
-    let [a, b, c, d, e, f, g, h, rest @ ..] = *header;
-    let [i, j, k, l, m, n, o, p, q, r, s, t] = rest;
-    let first = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
-    let second = u64::from_ne_bytes([i, j, k, l, m, n, o, p]);
-    let third = u32::from_ne_bytes([q, r, s, t]) as u64;
+pub fn is_right_in_header(header: &[u8; 20]) -> bool {
     // The sum that is right is the same in both byte orders.
-    fold(add64(add64(first, second), third)) == 0xffff
+    fold(sum_of_few(header)) == 0xffff
 }
 
 /// Checksum of one piece of data.
@@ -190,22 +185,16 @@ pub const fn replace_udp(check: u16, old: Sum, new: Sum) -> u16 {
 }
 
 /// How data changes that checksums are over, for their update (RFC 1624, equation 3). Words are in
-/// native order, and each begins at an even offset of that data.
-#[derive(Clone, Copy, Debug)]
+/// native order, and each begins at an even offset of that data. By default nothing changes.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Difference(u64);
 
 impl Difference {
-    /// One word becomes another.
-    #[inline(always)]
-    pub const fn of(old: u64, new: u64) -> Self {
-        Self(add64(!old, new))
-    }
-
-    /// With that of another word.
+    /// And one word becomes another.
     #[inline(always)]
     #[must_use]
     pub const fn and(self, old: u64, new: u64) -> Self {
-        Self(add64(self.0, Difference::of(old, new).0))
+        Self(add64(self.0, add64(!old, new)))
     }
 
     /// A checksum afterwards, as it stands in the data: that of [`replace`].
@@ -389,7 +378,7 @@ mod tests {
             let check = some() as u16;
             let sum =
                 |words: [u64; 2]| Sum::new().bytes(words.map(u64::to_ne_bytes).as_flattened());
-            let difference = Difference::of(old[0], new[0]).and(old[1], new[1]);
+            let difference = Difference::default().and(old[0], new[0]).and(old[1], new[1]);
             let bytes = check.to_be_bytes();
             let updated = u16::from_be_bytes(difference.update(bytes));
             assert_eq!(updated, replace(check, sum(old), sum(new)), "{check:#x} {old:x?} {new:x?}");
