@@ -262,14 +262,8 @@ impl FamilyHooks {
     }
 }
 
-impl Default for FamilyHooks {
-    fn default() -> Self {
-        FamilyHooks::of(&NOTHING, &NOTHING, &NOTHING)
-    }
-}
-
 /// All lists of a generation. An empty list costs the test of one bit.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Hooks {
     /// A bit per list that is not empty; devices share one for ingress and one for egress.
     used: u32,
