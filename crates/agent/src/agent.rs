@@ -159,11 +159,15 @@ impl<'a> Agent<'a> {
         }
     }
 
-    /// How long it is until the next report is due. One that is not taken is tried again soon.
+    /// How long it is until a report is due that says the same as the last one.
+    fn until_due(&self) -> Option<Duration> {
+        let since = self.reported.as_ref().map(|(_, when)| when.elapsed())?;
+        Some((self.settings.lease / 3).saturating_sub(since))
+    }
+
+    /// How long may be waited because of the next report. One that is not taken is tried again soon.
     fn until_report(&self) -> Duration {
-        let since = self.reported.as_ref().map(|(_, when)| when.elapsed());
-        let left = since.map(|since| (self.settings.lease / 3).saturating_sub(since));
-        left.map_or(Duration::MAX, |left| left.max(SOON))
+        self.until_due().map_or(Duration::MAX, |left| left.max(SOON))
     }
 
     /// Compares, repairs and renews the sets in force.
@@ -322,11 +326,8 @@ impl<'a> Agent<'a> {
             self.said = said;
         }
         let bytes = report.bytes();
-        let due = self
-            .reported
-            .as_ref()
-            .is_none_or(|(last, when)| *last != bytes || when.elapsed() >= lease / 3);
-        if due {
+        let is_news = self.reported.as_ref().is_none_or(|(last, _)| *last != bytes);
+        if is_news || self.until_due().is_some_and(|left| left.is_zero()) {
             report.until = now() + lease.as_secs();
             report.lease = lease.as_secs();
             // A store that takes no report has none: nothing else depends on it.
