@@ -3,10 +3,11 @@
 //! Requests to a server of the test, on the loopback device.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use penstock_fetch::{Client, Error, Options};
@@ -130,24 +131,31 @@ fn failures_say_what_is_wrong() {
     assert_eq!(failed(&at("/secret")).to_string(), "the server answers 403: not you");
 }
 
-#[test]
-fn lines_come_before_the_answer_ends() {
+/// A server that begins an answer with some text and leaves it open: its address, and the thread
+/// that gives the connection then.
+fn beginning(text: &'static str) -> (String, JoinHandle<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", listener.local_addr().expect("bound"));
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
         request(&mut BufReader::new(&stream)).expect("a request");
-        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\none\n").expect("sent");
-        // The first line is read while the answer is still open.
-        (listener, stream)
+        write!(stream, "HTTP/1.1 200 OK\r\n\r\n{text}").expect("sent");
+        stream
     });
+    (url, server)
+}
+
+#[test]
+fn lines_come_before_the_answer_ends() {
+    let (url, server) = beginning("one\n");
     // The request says how long nothing may come.
     let hour = Duration::from_secs(3600);
     let patient = Client::new(&Options { quiet: hour, ..Options::default() }).expect("a client");
     let request = patient.get(&url).quiet(Duration::from_secs(1));
     let mut lines = request.lines().expect("an answer");
     assert_eq!(lines.next_line().expect("a line").as_deref(), Some(&b"one"[..]));
-    let (_listener, mut stream) = server.join().expect("served");
+    // The first line is read while the answer is still open.
+    let mut stream = server.join().expect("served");
     stream.write_all(b"two\n\nlast").expect("sent");
     for expected in [&b"two"[..], b""] {
         assert_eq!(lines.next_line().expect("a line").as_deref(), Some(expected));
@@ -158,14 +166,7 @@ fn lines_come_before_the_answer_ends() {
 
 #[test]
 fn lines_that_do_not_come_are_not_waited_for() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}/", listener.local_addr().expect("bound"));
-    let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("a client");
-        request(&mut BufReader::new(&stream)).expect("a request");
-        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").expect("sent");
-        stream
-    });
+    let (url, server) = beginning("");
     let mut lines = client().get(&url).lines().expect("an answer");
     let _stream = server.join().expect("served");
     let late = lines.next_line();
