@@ -10,12 +10,15 @@ mod compile;
 mod frames;
 #[path = "kernel/generate.rs"]
 mod generate;
+#[path = "kernel/instruction.rs"]
+mod instruction;
 #[path = "kernel/world.rs"]
 mod world;
 
 use compile::{OBJECTS, compile};
 use fastrand::Rng;
 use frames::{context, frames};
+use instruction::insn;
 use penstock_ebpfvm::context::Device;
 use penstock_ebpfvm::helper::Helper;
 use penstock_ebpfvm::insn::Insn;
@@ -210,7 +213,6 @@ fn by_chance(rng: &mut Rng, kind: ProgramKind) -> Vec<Insn> {
         0x05, 0x15, 0x1d, 0x2d, 0x55, 0xa5, 0x85, 0x85, 0x18, 0x18, 0x20, 0x40, 0x95, 0xbf,
     ];
     const ATOMICS: [i32; 10] = [0, 0x40, 0x50, 0xa0, 1, 0x41, 0x51, 0xa1, 0xe1, 0xf1];
-    let insn = |code, dst, src, off, imm| Insn { code, dst, src, off, imm };
     let mut insns = vec![
         insn(0xbf, 6, 1, 0, 0),
         insn(0xbf, 2, 10, 0, 0),
@@ -391,7 +393,6 @@ fn hostile_objects_do_the_same() {
 /// Where `LD_ABS` ends a function that a helper has called, the helper continues.
 #[test]
 fn packet_that_is_too_short_ends_a_callback_and_nothing_else() {
-    let insn = |code, dst, src, off, imm| Insn { code, dst, src, off, imm };
     let insns = [
         insn(0xbf, 6, 1, 0, 0),
         insn(0xb7, 1, 0, 0, 3),
@@ -421,7 +422,6 @@ fn packet_that_is_too_short_ends_a_callback_and_nothing_else() {
 /// Values by their address in the program: at their beginnings and ends, of maps that have none, too.
 #[test]
 fn constant_addresses_of_values_do_the_same() {
-    let insn = |code, dst, src, off, imm| Insn { code, dst, src, off, imm };
     let mut rng = Rng::with_seed(1);
     for map in 0..MAPS as u32 {
         let spec = machine().map(map).unwrap().spec().clone();
@@ -453,7 +453,6 @@ fn constant_addresses_of_values_do_the_same() {
 /// A number is no address of a function, even if it has the form of one.
 #[test]
 fn numbers_that_look_like_functions_do_the_same() {
-    let insn = |code, dst, src, off, imm| Insn { code, dst, src, off, imm };
     let mut rng = Rng::with_seed(1);
     // No instruction, the second half of one, one of this program, one of the other.
     for low in [-1, 0x7fff_ffff, 7, 1, 2, 4, 6] {

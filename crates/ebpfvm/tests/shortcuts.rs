@@ -5,13 +5,13 @@
 
 #![cfg(feature = "cranelift")]
 
+#[path = "kernel/instruction.rs"]
+mod instruction;
+
+use instruction::insn;
 use penstock_ebpfvm::insn::Insn;
 use penstock_ebpfvm::map::{MapKind, MapSpec};
 use penstock_ebpfvm::{Context, Fault, Machine, ProgramKind, Skb, Still, Xdp};
-
-fn insn(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Insn {
-    Insn { code, dst, src, off, imm }
-}
 
 const EXIT: Insn = Insn { code: 0x95, dst: 0, src: 0, off: 0, imm: 0 };
 /// Sizes of accesses: a part of the code, and bytes.

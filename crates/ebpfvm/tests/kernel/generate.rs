@@ -6,6 +6,8 @@ use fastrand::Rng;
 use penstock_ebpfvm::ProgramKind;
 use penstock_ebpfvm::insn::Insn;
 
+use crate::instruction::insn;
+
 /// Registers with numbers; R6 has the context, R7 the packet's address.
 const NUMBERS: [u8; 8] = [0, 1, 2, 3, 4, 5, 8, 9];
 /// Bytes of the stack, below R10, that programs use as memory.
@@ -16,10 +18,6 @@ const FORGOTTEN: i16 = -SCRATCH - 80;
 pub const PACKET: usize = 64;
 /// Bytes of the value in which programs leave their registers and their memory.
 pub const VALUE: u32 = 128;
-
-pub fn insn(code: u8, dst: u8, src: u8, off: i16, imm: i32) -> Insn {
-    Insn { code, dst, src, off, imm }
-}
 
 /// A number that is interesting often.
 fn number(rng: &mut Rng) -> i64 {

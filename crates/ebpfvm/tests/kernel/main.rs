@@ -8,6 +8,7 @@ mod compile;
 mod features;
 mod frames;
 mod generate;
+mod instruction;
 mod loader;
 mod netfilter;
 mod objects;
