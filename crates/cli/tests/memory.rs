@@ -46,7 +46,7 @@ fn no_claimed_size_exhausts_memory() {
         (
             1_500_000,
             &format!("{run} wan=empty.pcap --sysctl net.netfilter.nf_conntrack_max=4294967295"),
-            "nf_conntrack_max, nf_conntrack_buckets: 33554440 buckets: Cannot allocate memory",
+            "nf_conntrack_max, nf_conntrack_buckets: 33554432 buckets: Cannot allocate memory",
         ),
         (
             1_500_000,

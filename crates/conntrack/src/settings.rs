@@ -229,11 +229,12 @@ impl Settings {
         if self.max == 0 || self.max > Self::LARGEST { Self::LARGEST } else { self.max }
     }
 
-    /// Buckets of the table, as they count: four of seven places are used when the table is full.
+    /// Buckets of the table at most, as they count: two to four of seven places are used when the
+    /// table is full.
     pub(crate) const fn bucket_count(&self) -> u32 {
         match self.buckets {
             Some(buckets) => buckets,
-            None => (self.max() as u64 / 2 + 8) as u32,
+            None => (self.max() / 2).next_power_of_two(),
         }
     }
 

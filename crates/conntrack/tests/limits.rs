@@ -70,8 +70,8 @@ fn an_entry_without_a_slot_near_its_hash_is_refused() {
             Err(_) => refused += 1,
         }
     }
-    // 84 places for two tuples each.
-    assert!(inside <= 42 && inside > 30, "{inside}");
+    // Sixteen buckets, and eleven for what goes past the last, have 189 places for two tuples each.
+    assert!(inside <= 94 && inside > 60, "{inside}");
     assert_eq!((table.count(), table.statistics().chaintoolong), (inside, refused));
     // All of them can be found, also in a larger table.
     table.set_settings(Settings { buckets: None, ..table.settings().clone() });
@@ -92,7 +92,7 @@ fn shrinking_the_table_ends_surplus_connections() {
     }
     table.set_settings(Settings { buckets: Some(20), ..table.settings().clone() });
     let left = table.count();
-    assert!(left > 40 && left <= 70, "{left}");
+    assert!(left > 100 && left <= 150, "{left}");
     assert_eq!(table.iter().count() as u32, left);
 }
 

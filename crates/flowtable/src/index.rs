@@ -2,55 +2,28 @@
 
 //! The hash table over both directions of all flows.
 //!
-//! A bucket is a cache line: seven places and the number of flows that went past it because it was
-//! full. A place holds 32 bits of the hash and the flow with its direction, so a flow is read only
-//! when it is very likely the right one; the hashes stand together, so that all are compared at
-//! once and nothing depends on which place it is. There are 256 parts, each of which grows on its
+//! A place of a [`bucket`] holds 32 bits of the hash and the flow with its direction, so a flow is
+//! read only when it is very likely the right one. There are 256 parts, each of which grows on its
 //! own: no insertion moves more than a small share of the whole.
 
+use penstock_wire::bucket::{self, Bucket, PLACES};
 use penstock_wire::cache::prefetch;
 
 use crate::flow::{At, Direction};
 
-const PLACES: usize = 7;
 const PARTS: usize = 256;
 /// Of eight: a part grows when more places are used.
 const FULL: usize = 6;
 
+/// A bucket that is a cache line.
 #[derive(Clone, Copy, Debug, Default)]
-#[repr(C, align(64))]
-struct Bucket {
-    /// Parts of hashes; the last one means nothing.
-    tags: [u32; PLACES + 1],
-    /// What is in the places, 0 for nothing, and the number of flows that went past.
-    values: [u32; PLACES + 1],
-}
-
-impl Bucket {
-    /// A bit for each place with this part of a hash, also where nothing is.
-    #[inline(always)]
-    fn matches(&self, tag: u32) -> u32 {
-        /// The last one is none.
-        const BITS: [u32; PLACES + 1] = [1, 2, 4, 8, 16, 32, 64, 0];
-        let bits = self.tags.iter().zip(BITS);
-        bits.fold(0, |all, (other, bit)| all | if *other == tag { bit } else { 0 })
-    }
-
-    #[inline(always)]
-    fn passed(&self) -> u32 {
-        self.values[PLACES]
-    }
-
-    /// Tags and values of what is there.
-    fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.tags.into_iter().zip(self.values).take(PLACES).filter(|(_, value)| *value != 0)
-    }
-}
+#[repr(align(64))]
+struct Line(Bucket);
 
 #[derive(Debug)]
 struct Part {
     /// A power of two of them.
-    buckets: Box<[Bucket]>,
+    buckets: Box<[Line]>,
     used: usize,
 }
 
@@ -76,7 +49,7 @@ const fn tag(hash: u64) -> u32 {
 
 impl Part {
     fn new(buckets: usize) -> Self {
-        Part { buckets: vec![Bucket::default(); buckets].into(), used: 0 }
+        Part { buckets: vec![Line::default(); buckets].into(), used: 0 }
     }
 
     #[inline(always)]
@@ -98,19 +71,20 @@ impl Part {
 
     fn rebuild(&mut self, buckets: usize) {
         let old = std::mem::replace(self, Part::new(buckets));
-        old.buckets.iter().flat_map(Bucket::iter).for_each(|(tag, value)| self.put(tag, value));
+        let entries = old.buckets.iter().flat_map(|line| bucket::iter(&line.0));
+        entries.for_each(|(tag, value)| self.put(tag, value));
     }
 
     /// There is a free place.
     fn put(&mut self, tag: u32, value: u32) {
         let mut n = self.home(tag);
         loop {
-            let bucket = &mut self.buckets[n];
-            if let Some(free) = bucket.values[..PLACES].iter().position(|v| *v == 0) {
-                (bucket.tags[free], bucket.values[free]) = (tag, value);
+            let Line(bucket) = &mut self.buckets[n];
+            if let Some(free) = bucket::free(bucket) {
+                bucket::put(bucket, free, tag, value);
                 break;
             }
-            bucket.values[PLACES] += 1;
+            *bucket::passed_mut(bucket) += 1;
             n = self.next(n);
         }
         self.used += 1;
@@ -120,12 +94,12 @@ impl Part {
         let home = self.home(tag);
         let mut n = home;
         loop {
-            let bucket = &mut self.buckets[n];
-            if let Some(there) = bucket.values[..PLACES].iter().position(|v| *v == value) {
-                (bucket.tags[there], bucket.values[there]) = (0, 0);
+            let Line(bucket) = &mut self.buckets[n];
+            if let Some(there) = bucket::position(bucket, value) {
+                bucket::put(bucket, there, 0, 0);
                 break;
             }
-            n = if bucket.passed() == 0 { home } else { self.next(n) };
+            n = if bucket::passed(bucket) == 0 { home } else { self.next(n) };
             if n == home {
                 return false;
             }
@@ -133,7 +107,7 @@ impl Part {
         self.used -= 1;
         let mut passed = home;
         while passed != n {
-            self.buckets[passed].values[PLACES] -= 1;
+            *bucket::passed_mut(&mut self.buckets[passed].0) -= 1;
             passed = self.next(passed);
         }
         // Memory goes back when little is used (automatic_shrinking).
@@ -175,17 +149,17 @@ impl Index {
         let home = part.home(tag);
         let mut n = home;
         loop {
-            let bucket = &part.buckets[n];
-            let mut matches = bucket.matches(tag);
+            let Line(bucket) = &part.buckets[n];
+            let mut matches = bucket::matches(bucket, tag);
             while matches != 0 {
-                let value = bucket.values[matches.trailing_zeros() as usize % (PLACES + 1)];
+                let value = bucket::value(bucket, matches.trailing_zeros() as usize);
                 matches &= matches - 1;
                 if value != 0 && is(unpack(value)) {
                     return Some(unpack(value));
                 }
             }
             n = part.next(n);
-            if bucket.passed() == 0 || n == home {
+            if bucket::passed(bucket) == 0 || n == home {
                 return None;
             }
         }
@@ -196,9 +170,9 @@ impl Index {
     pub fn candidate(&self, hash: u64) -> Option<At> {
         let part = self.part(hash);
         let tag = tag(hash);
-        let bucket = &part.buckets[part.home(tag)];
+        let Line(bucket) = &part.buckets[part.home(tag)];
         // Without a match it is the first place: who takes it looks whether it is the right one.
-        let value = bucket.values[bucket.matches(tag).trailing_zeros() as usize % (PLACES + 1)];
+        let value = bucket::value(bucket, bucket::matches(bucket, tag).trailing_zeros() as usize);
         (value != 0).then(|| unpack(value))
     }
 
@@ -215,7 +189,7 @@ impl Index {
     /// Bytes that it takes.
     pub fn memory(&self) -> usize {
         let buckets: usize = self.parts.iter().map(|p| p.buckets.len()).sum();
-        buckets * size_of::<Bucket>() + PARTS * size_of::<Part>()
+        buckets * size_of::<Line>() + PARTS * size_of::<Part>()
     }
 }
 
@@ -256,7 +230,10 @@ mod tests {
         let empty = Index::new().memory();
         assert_eq!(index.memory(), empty, "empty again");
         assert!(
-            index.parts.iter().all(|p| p.used == 0 && p.buckets.iter().all(|b| b.passed() == 0))
+            index
+                .parts
+                .iter()
+                .all(|p| p.used == 0 && p.buckets.iter().all(|b| bucket::passed(&b.0) == 0))
         );
     }
 }

@@ -22,8 +22,8 @@
 //! [`protocol::IPIP`] or [`protocol::IPV6`].
 //!
 //! There are two hash functions, too: the kernel's ([`jhash`]), and one for tables with keys that no
-//! packet chooses ([`quick`]), and what tells the processor of memory that will be needed
-//! ([`cache`]).
+//! packet chooses ([`quick`]), the bucket of hash tables that packets are looked up in ([`bucket`]),
+//! and what tells the processor of memory that will be needed ([`cache`]).
 //!
 //! This crate keeps no state and knows no packet buffer, hook or rule.
 //!
@@ -46,6 +46,7 @@ mod field;
 
 pub mod ah;
 pub mod arp;
+pub mod bucket;
 pub mod cache;
 pub mod checksum;
 pub mod dccp;

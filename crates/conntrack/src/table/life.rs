@@ -137,13 +137,20 @@ impl Conntrack {
         }
     }
 
-    /// Takes an entry out of everything; its number stays with it.
-    fn detach(&mut self, n: u32) {
+    /// The hashes of an entry's tuples.
+    fn hashes_of(&self, n: u32) -> [u64; 2] {
+        let e = &self.store[n];
+        [self.hasher.tuple(&e.original), self.hasher.tuple(&e.reply)]
+    }
+
+    /// Takes an entry out of everything; its number stays with it. The hashes of its tuples are
+    /// given, if they are known.
+    fn detach(&mut self, n: u32, hashes: Option<[u64; 2]>) {
         let e = &self.store[n];
         debug_assert!(e.serial != 0 && !e.has(status::DYING));
         let zone = e.original.zone;
         if e.has(status::CONFIRMED) {
-            let hashes = [self.hasher.tuple(&e.original), self.hasher.tuple(&e.reply)];
+            let hashes = hashes.unwrap_or_else(|| self.hashes_of(n));
             self.index.remove(hashes[0], n, Direction::Original);
             self.index.remove(hashes[1], n, Direction::Reply);
             if let Some(member) = &self.member {
@@ -212,7 +219,7 @@ impl Conntrack {
     /// Ends an entry that no packet refers to.
     pub(crate) fn destroy(&mut self, n: u32) {
         if !self.store[n].has(status::DYING) {
-            self.detach(n);
+            self.detach(n, None);
         }
         self.free(n);
     }
@@ -223,7 +230,7 @@ impl Conntrack {
         if self.store.get_live(n).is_none_or(|e| e.has(status::DYING)) {
             return;
         }
-        self.detach(n);
+        self.detach(n, None);
         self.store.wait(n, Waiting::Dying, self.now);
         if self.store.waiting_len(Waiting::Dying) > DYING_MAX
             && let Some(oldest) = self.store.oldest(Waiting::Dying, 0, self.now)
@@ -259,23 +266,26 @@ impl Conntrack {
         self.advance(now);
         let mut budget = EXPIRE_BUDGET;
         loop {
-            let mut batch = [NONE; EXPIRE_BATCH];
+            let mut batch = [(NONE, [0; 2]); EXPIRE_BATCH];
             for slot in &mut batch {
                 let Some(n) = self.store.next_due(self.now, &mut budget) else { break };
+                let hashes = self.hashes_of(n);
+                hashes.into_iter().for_each(|hash| self.index.prefetch(hash));
                 let e = &self.store[n];
-                self.index.prefetch(self.hasher.tuple(&e.original));
-                self.index.prefetch(self.hasher.tuple(&e.reply));
                 self.prefetch_directory([&e.original, &e.reply]);
                 if e.flags & flag::BY_SOURCE != 0 {
                     self.sources.prefetch(&self.hasher, &e.original);
                     self.store.prefetch_linked(e);
                 }
-                *slot = n;
+                *slot = (n, hashes);
             }
-            for n in batch.into_iter().take_while(|n| *n != NONE) {
-                self.destroy(n);
+            for (n, hashes) in batch.into_iter().take_while(|(n, _)| *n != NONE) {
+                if !self.store[n].has(status::DYING) {
+                    self.detach(n, Some(hashes));
+                }
+                self.free(n);
             }
-            if batch[EXPIRE_BATCH - 1] == NONE {
+            if batch[EXPIRE_BATCH - 1].0 == NONE {
                 break;
             }
         }

@@ -274,7 +274,7 @@ impl Settings {
     /// A sentence that names the settings.
     pub fn check_room(&self, workers: usize) -> Result<(), String> {
         let buckets = self.bucket_count();
-        let mut taken: Vec<Vec<u64>> = Vec::new();
+        let mut taken: Vec<Vec<u32>> = Vec::new();
         for _ in 0..workers {
             let mut table = Vec::new();
             table.try_reserve_exact(index::words_for(buckets)).map_err(|_| {

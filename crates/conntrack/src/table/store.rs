@@ -113,6 +113,8 @@ impl Store {
             }
             n => {
                 self.free = self[n].next;
+                // Most entries that begin are not the last.
+                self.prefetch(self.free, true);
                 n
             }
         };
