@@ -23,7 +23,7 @@ pub(crate) const PROBE: usize = 11;
 /// Buckets of an empty table, if it may grow.
 const FEWEST: u32 = 1024;
 /// Tuples for each bucket when the table begins to grow.
-const FULL: usize = 4;
+const FULL: usize = 3;
 
 /// No place was free near by (`chaintoolong`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,6 +303,15 @@ mod tests {
             churn(Index::new(20), 20_000, 300, |rng| rng.u32(..) << 5 | rng.u32(..3));
         assert!(refused > 0, "the bound was met");
         assert_eq!(size, 32);
+    }
+
+    #[test]
+    fn no_tuple_is_refused_while_the_table_can_grow() {
+        let mut rng = fastrand::Rng::with_seed(penstock_testkit::seed());
+        let mut index = Index::new(1 << 18);
+        for n in 0..600_000 {
+            assert_eq!(index.insert(rng.u64(..), n, Direction::Original), Ok(()), "{n}");
+        }
     }
 
     #[test]
