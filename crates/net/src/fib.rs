@@ -12,12 +12,13 @@
 //! to the prefix, so that another state of the network can keep the old ones.
 //!
 //! Packets only need the number of a route ([`SharedRouteInfo::number`]), which ranges have at
-//! hand; many addresses are looked up together ([`Fib::numbers`]), so that memory is fetched for
-//! some while others are worked on.
+//! hand ([`first_bytes`]).
+
+mod first_bytes;
 
 use std::sync::Arc;
 
-use penstock_wire::cache::prefetch;
+use first_bytes::FirstBytes;
 
 use crate::key::Key;
 use crate::{RouteNumber, RouteType, SharedRouteInfo};
@@ -67,7 +68,8 @@ impl Found {
         }
     }
 
-    /// See [`Fib::number`].
+    /// The number of the route, if that is all that there is to say of it and it is of the table's
+    /// own table, else none.
     fn number(&self) -> RouteNumber {
         match self {
             Found::Nothing => RouteNumber::NO_ROUTE,
@@ -138,7 +140,7 @@ impl Bits {
 /// Values of a byte with the same longest prefix of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Range {
-    /// What [`Fib::number`] says of it.
+    /// What [`Found::number`] says of it.
     number: RouteNumber,
     /// The prefix: its place among those of the node, and 1; 0 for none.
     prefix: u16,
@@ -310,6 +312,22 @@ impl<K: Key> Node<K> {
         self.set_child(value, Some(Arc::new(between)));
     }
 
+    /// Gives a prefix of an address of this node other routes; without any it is removed.
+    fn set_below(&mut self, prefix: K, len: u8, found: Found) {
+        let (depth, bits) = home(len);
+        if matches!(found, Found::Nothing) {
+            return self.remove(prefix, depth, bits);
+        }
+        let mut node = self;
+        while node.depth < depth {
+            let value = prefix.byte(node.depth);
+            node.make_way(value, prefix, depth);
+            let Some(child) = node.child_at(value) else { return };
+            node = Arc::make_mut(&mut node.children[child]);
+        }
+        node.set(prefix.byte(depth), bits, found);
+    }
+
     /// Takes a prefix out of the node at a depth, and nodes that are of no use without it.
     fn remove(&mut self, prefix: K, depth: u8, len: u8) {
         let value = prefix.byte(self.depth);
@@ -385,6 +403,8 @@ pub(crate) struct Fib<K> {
     /// The table of routes that say no other.
     table: u32,
     root: Arc<Node<K>>,
+    /// What packets ask first.
+    first: Arc<FirstBytes<K>>,
 }
 
 /// The depth of the node in which a prefix ends, and its bits beyond that.
@@ -393,13 +413,11 @@ fn home(len: u8) -> (u8, u8) {
     (depth, len - 8 * depth)
 }
 
-/// Addresses that are looked up together.
-const TOGETHER: usize = 64;
-
 impl<K: Key> Fib<K> {
     /// A table without routes.
     pub(crate) fn new(table: u32) -> Self {
-        Fib { table, root: Arc::new(Node::new(K::default(), 0)) }
+        let root = Arc::new(Node::new(K::default(), 0));
+        Fib { table, root, first: Arc::new(FirstBytes::new()) }
     }
 
     /// The number of the table.
@@ -420,115 +438,6 @@ impl<K: Key> Fib<K> {
             next = node.towards(address);
         }
         found
-    }
-
-    /// The number of the route of the longest prefix around an address, if that is all that there
-    /// is to say of it and it is of the table's own table, else none.
-    #[inline(always)]
-    pub(crate) fn number(&self, address: K) -> RouteNumber {
-        let mut number = RouteNumber::NO_ROUTE;
-        let mut next = Some(&*self.root);
-        while let Some(node) = next {
-            let here = node.range(address.byte(node.depth)).number;
-            if here != RouteNumber::NO_ROUTE {
-                number = here;
-            }
-            next = node.towards(address);
-        }
-        number
-    }
-
-    /// [`Fib::number`] of each address.
-    #[inline]
-    pub(crate) fn numbers(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi1") {
-            // SAFETY: the processor has the instructions that the function is compiled for.
-            return unsafe { self.numbers_by_popcnt(addresses, numbers) };
-        }
-        self.all_numbers(addresses, numbers);
-    }
-
-    /// For processors that count bits, which is most of the work, in one instruction.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "popcnt,bmi1")]
-    fn numbers_by_popcnt(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
-        self.all_numbers(addresses, numbers);
-    }
-
-    /// Inlined, loops and all, into what it is called from: no closure, which would be a function
-    /// without the instructions that are enabled there.
-    #[inline(always)]
-    fn all_numbers(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
-        /// Fewer are as fast one after the other.
-        const FEW: usize = 3;
-        if addresses.len() <= FEW {
-            for (address, number) in addresses.iter().zip(numbers) {
-                *number = self.number(*address);
-            }
-            return;
-        }
-        for (addresses, numbers) in addresses.chunks(TOGETHER).zip(numbers.chunks_mut(TOGETHER)) {
-            self.few_numbers(addresses, numbers);
-        }
-    }
-
-    /// Takes all addresses from one level of the trie to the next, so that each finds there what was
-    /// asked for while the others were at it.
-    #[inline(always)]
-    fn few_numbers(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
-        /// Levels that are remembered on the way.
-        const ABOVE: usize = 3;
-        let root = &*self.root;
-        let mut nodes = [root; TOGETHER];
-        let mut above = [[root; TOGETHER]; ABOVE];
-        let mut levels = [0_u8; TOGETHER];
-        let mut ways: [&Arc<Node<K>>; TOGETHER] = [&self.root; TOGETHER];
-        let count = addresses.len().min(TOGETHER).min(numbers.len());
-        let mut left = u64::MAX >> (TOGETHER - count.max(1));
-        let mut aside = 0_u64;
-        let mut level = 0;
-        while left != 0 {
-            for at in ones(left) {
-                let (node, address) = (nodes[at], addresses[at]);
-                let known = if level == 0 { 0 } else { above[(level - 1) % ABOVE][at].depth + 1 };
-                let value = address.byte(node.depth);
-                let around = node.is_around(address, known);
-                if around && let Some(child) = node.child_at(value) {
-                    ways[at] = &node.children[child];
-                    prefetch(ways[at]);
-                    continue;
-                }
-                left &= !(1 << at);
-                levels[at] = level as u8;
-                aside |= u64::from(!around) << at;
-                prefetch(node.range(value));
-            }
-            for at in ones(left) {
-                above[level % ABOVE][at] = nodes[at];
-                nodes[at] = &**ways[at];
-                prefetch(nodes[at]);
-            }
-            level += 1;
-        }
-        for (at, number) in numbers.iter_mut().enumerate().take(count) {
-            let (node, address) = (nodes[at], addresses[at]);
-            *number = match aside >> at & 1 {
-                0 => node.range(address.byte(node.depth)).number,
-                _ => RouteNumber::NO_ROUTE,
-            };
-            // Else a shorter prefix, of a node that was passed.
-            let mut level = usize::from(levels[at]);
-            if *number == RouteNumber::NO_ROUTE && level > ABOVE {
-                *number = self.number(address);
-                level = 0;
-            }
-            while *number == RouteNumber::NO_ROUTE && level > 0 {
-                level -= 1;
-                let node = above[level][at];
-                *number = node.range(address.byte(node.depth)).number;
-            }
-        }
     }
 
     /// The routes of the longest prefix around an address that is shorter than `below` bits.
@@ -564,34 +473,17 @@ impl<K: Key> Fib<K> {
 
     /// Gives a prefix (bits beyond `len` zero) these routes instead of those that it has.
     pub(crate) fn set(&mut self, prefix: K, len: u8, entries: Vec<Entry>) {
-        let (depth, bits) = home(len);
-        let mut node = Arc::make_mut(&mut self.root);
-        if entries.is_empty() {
-            return node.remove(prefix, depth, bits);
-        }
-        while node.depth < depth {
-            let value = prefix.byte(node.depth);
-            node.make_way(value, prefix, depth);
-            let Some(child) = node.child_at(value) else { return };
-            node = Arc::make_mut(&mut node.children[child]);
-        }
-        node.set(prefix.byte(depth), bits, Found::new(self.table, len, entries));
+        let found = Found::new(self.table, len, entries);
+        let first = Arc::make_mut(&mut self.first);
+        first.forget(prefix, len);
+        Arc::make_mut(&mut self.root).set_below(prefix, len, found);
+        first.learn(&self.root, prefix, len);
     }
 
     /// Calls `f` with all prefixes and their routes, in no particular order.
     pub(crate) fn for_each(&self, f: &mut impl FnMut(K, u8, &Found)) {
         self.root.for_each(f);
     }
-}
-
-/// The places of the bits that are set, in order.
-#[inline(always)]
-fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let first = bits.trailing_zeros();
-        bits &= bits.wrapping_sub(1);
-        (first < u64::BITS).then_some(first as usize)
-    })
 }
 
 impl<K: Key> Node<K> {
