@@ -365,18 +365,19 @@ impl Repr {
     /// The header's bytes with its checksum.
     #[inline]
     pub fn bytes(&self) -> [u8; LEN] {
+        // Whole words: bytes that are written one by one and read together have to wait.
+        let total = self.payload_len.wrapping_add(LEN as u16);
+        let first = 0x45 << 24 | u32::from(self.tos) << 16 | u32::from(total);
+        let second = u32::from(self.id) << 16 | u32::from(self.frag);
+        let third = u32::from(self.ttl) << 24 | u32::from(self.protocol) << 16;
+        let (src, dst) = (u32::from(self.src), u32::from(self.dst));
+        let sum = checksum::Sum::new().u32(first).u32(second).u32(third).u32(src).u32(dst);
+        let third = third | u32::from(sum.finish());
+        let pair = |a: u32, b: u32| (u64::from(a) << 32 | u64::from(b)).to_be_bytes();
         let mut b = [0; LEN];
-        b[VERSION_IHL] = 0x45;
-        b[TOS] = self.tos;
-        put16(&mut b, TOTAL_LEN, self.payload_len.wrapping_add(LEN as u16));
-        put16(&mut b, ID, self.id);
-        put16(&mut b, FRAG, self.frag);
-        b[TTL] = self.ttl;
-        b[PROTOCOL] = self.protocol;
-        put(&mut b, SRC, self.src.octets());
-        put(&mut b, DST, self.dst.octets());
-        let check = checksum::of(&b);
-        put16(&mut b, CHECKSUM, check);
+        put(&mut b, VERSION_IHL, pair(first, second));
+        put(&mut b, TTL, pair(third, src));
+        put(&mut b, DST, dst.to_be_bytes());
         b
     }
 }
