@@ -5,7 +5,7 @@
 use penstock_wire::{ipv4, ipv6, ipv6_ext, protocol};
 
 use crate::crypto::{ESP, Seq};
-use crate::state::{State, UDP, Wrong};
+use crate::state::{Sizes, State, UDP, Wrong};
 use crate::tunnel::{self, Inner, Outer};
 use crate::{Mode, Stat, udp};
 
@@ -101,11 +101,10 @@ impl State {
             esp_at += UDP;
         }
         let icv = self.sizes.icv;
-        let (spi, number) = (self.config.spi, seq.number as u32);
+        let numbers = u64::from(self.config.spi) << 32 | seq.number & u64::from(u32::MAX);
         let esp = network.get_mut(esp_at..).unwrap_or_default();
         let header = esp.first_chunk_mut::<ESP>().ok_or(Stat::OutStateProto)?;
-        header[..4].copy_from_slice(&spi.to_be_bytes());
-        header[4..].copy_from_slice(&number.to_be_bytes());
+        *header = numbers.to_be_bytes();
         let end = esp.len() - icv;
         let padding = tail - icv - 2;
         let trailer = esp.get_mut(end - 2 - padding..end).ok_or(Stat::OutStateProto)?;
@@ -125,6 +124,12 @@ impl State {
             udp::fill_checksum(network, ip_len).ok_or(Stat::OutStateMode)?;
         }
         Ok(())
+    }
+
+    /// Where what ESP holds begins, if its header is at `esp_at`.
+    #[inline]
+    pub(crate) fn text_at(&self, esp_at: usize) -> usize {
+        esp_at + self.sizes.front
     }
 
     /// The packet that came out has come: its number does not come again.
@@ -148,7 +153,7 @@ impl State {
         let header = esp.first_chunk::<ESP>().ok_or(Stat::InHeader)?;
         let number = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
         let seq = self.arrive(number, now)?;
-        let (front, icv) = (ESP + self.key.iv_len(), self.key.icv_len());
+        let Sizes { front, icv, .. } = self.sizes;
         let text_len =
             esp.len().checked_sub(front + icv).filter(|len| *len > 0).ok_or(Stat::InStateProto)?;
         if self.key.open(seq, esp).is_err() {

@@ -21,7 +21,8 @@ pub(crate) struct Replay {
     window: u32,
     esn: bool,
     top: u64,
-    /// A bit per number, by its remainder.
+    /// A bit per number, by its remainder: a power of two of words, at least as many bits as the
+    /// window has numbers.
     seen: Vec<u64>,
 }
 
@@ -30,7 +31,7 @@ impl Replay {
     /// it.
     pub(crate) fn new(window: u32, esn: bool, top: u64) -> Self {
         let window = window.min(MAX_WINDOW);
-        let words = (window as usize).div_ceil(64);
+        let words = (window as usize).div_ceil(64).next_power_of_two();
         Replay { window, esn, top, seen: vec![0; words] }
     }
 
@@ -58,7 +59,7 @@ impl Replay {
     }
 
     fn place(&self, number: u64) -> (usize, u64) {
-        let at = number % (self.seen.len() as u64 * 64);
+        let at = number & (self.seen.len() as u64 * 64 - 1);
         ((at / 64) as usize, 1 << (at % 64))
     }
 

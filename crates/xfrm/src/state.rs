@@ -42,6 +42,8 @@ impl From<Stat> for Wrong {
 pub(crate) struct Sizes {
     /// Before a packet: before all of it in tunnel mode, after its IP header in transport mode.
     head: usize,
+    /// Of that, ESP's header and the initialization vector.
+    pub(crate) front: usize,
     /// Payload and trailer are padded to a multiple of it, a power of two.
     block: usize,
     /// The integrity value.
@@ -56,7 +58,8 @@ impl Sizes {
             (Mode::Tunnel, true) => penstock_wire::ipv6::LEN,
         };
         let udp = if config.encapsulation.is_some() { UDP } else { 0 };
-        Sizes { head: ip + udp + ESP + key.iv_len(), block: key.block_len(), icv: key.icv_len() }
+        let front = ESP + key.iv_len();
+        Sizes { head: ip + udp + front, front, block: key.block_len(), icv: key.icv_len() }
     }
 }
 
@@ -154,7 +157,7 @@ impl State {
             (Mode::Transport, false) => penstock_wire::ipv4::LEN,
             (Mode::Transport, true) => penstock_wire::ipv6::LEN,
         };
-        let Sizes { head, block, icv } = self.sizes;
+        let Sizes { head, block, icv, .. } = self.sizes;
         let room = outer.saturating_sub(head + icv + kept);
         let room = (room & !(block - 1)) + kept;
         let room = room.saturating_sub(2);

@@ -334,6 +334,12 @@ impl Xfrm {
         self.states.get_mut(id).open(network, esp_at, kept, now).ok()
     }
 
+    /// Where what an ESP packet holds begins, if its ESP header is at `esp_at`.
+    #[inline]
+    pub fn text_at(&self, id: StateId, esp_at: usize) -> usize {
+        self.states.get(id).text_at(esp_at)
+    }
+
     /// A packet of [`Xfrm::try_open`] has arrived.
     #[inline]
     pub fn take(&mut self, id: StateId, opened: &Opened) {

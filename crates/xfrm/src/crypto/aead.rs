@@ -33,13 +33,15 @@ impl Associated {
     #[inline]
     fn of(header: &[u8; ESP], seq: Seq) -> Self {
         let mut bytes = [0; 12];
-        bytes[..4].copy_from_slice(&header[..4]);
         if seq.esn {
-            bytes[4..8].copy_from_slice(&seq.high());
-            bytes[8..].copy_from_slice(&header[4..]);
+            let [a, b, c, d, low @ ..] = *header;
+            let spi = u32::from_be_bytes([a, b, c, d]);
+            let front = u64::from(spi) << 32 | seq.number >> 32;
+            bytes[..8].copy_from_slice(&front.to_be_bytes());
+            bytes[8..].copy_from_slice(&low);
             return Associated { bytes, len: 12 };
         }
-        bytes[4..8].copy_from_slice(&header[4..]);
+        bytes[..8].copy_from_slice(header);
         Associated { bytes, len: 8 }
     }
 
@@ -68,9 +70,11 @@ impl AeadKey {
 
     #[inline]
     fn nonce(&self, iv: &[u8; IV]) -> Nonce {
+        // In words: bytes that are written one by one and read together have to wait.
+        let (salt, iv) = (u32::from_be_bytes(self.salt), u64::from_be_bytes(*iv));
         let mut nonce = [0; 12];
-        nonce[..4].copy_from_slice(&self.salt);
-        nonce[4..].copy_from_slice(iv);
+        nonce[..8].copy_from_slice(&(u64::from(salt) << 32 | iv >> 32).to_be_bytes());
+        nonce[8..].copy_from_slice(&(iv as u32).to_be_bytes());
         Nonce::assume_unique_for_key(nonce)
     }
 
