@@ -693,6 +693,45 @@ fn flows_leave_the_rules_through_ipsec() {
 }
 
 #[test]
+fn packets_of_a_burst_of_esp_are_told_apart() {
+    let rules = "table inet t {
+        flowtable f { hook early_ingress priority 0; devices = { wan, lan }; }
+        chain f { type filter hook forward priority 0; ct state established flow add @f; }
+    }";
+    let (mut a, mut b) = (gateway(1, &tunnel(1)), gateway(2, &tunnel(2)));
+    set_rules(&mut a, rules);
+    set_rules(&mut b, rules);
+    let wire = |seen: Seen| seen.frames.into_iter().map(|(_, frame)| frame).collect::<Vec<_>>();
+    let ether = |n: u8| Ethernet::new("02:00:00:00:01:a7", &*format!("02:00:00:00:01:0{n}"));
+    let there = |port: u16| {
+        let ip = Ipv4::new("198.18.11.7", "198.18.12.7");
+        (ether(1) / ip / Udp::new(port, 2000) / payload(vec![1; port as usize - 900])).build()
+    };
+    let back = |port: u16| {
+        (ether(2) / Ipv4::new("198.18.12.7", "198.18.11.7") / Udp::new(2000, port)).build()
+    };
+    for port in [1000, 1001].repeat(2) {
+        let outer = wire(burst(&mut a, "lan", &[there(port)], START));
+        burst(&mut b, "wan", &outer, START);
+        let outer = wire(burst(&mut b, "lan", &[back(port)], START));
+        burst(&mut a, "wan", &outer, START);
+    }
+    // The sender sends those of a flow together.
+    let sealed =
+        wire(burst(&mut a, "lan", &[1000, 1001, 1000, 1001, 1000, 1001].map(there), START));
+    let mut outer = [0, 3, 1, 4, 2, 5].map(|n: usize| sealed[n].clone());
+    // One that is for another host on the link, and one that was damaged on its way.
+    outer[2][5] ^= 1;
+    outer[5][80] ^= 1;
+    let fast = b.counters().fast;
+    let came = burst(&mut b, "wan", &outer, START);
+    assert_eq!(b.counters().fast - fast, 4, "{:?}", came.lines);
+    let seen: Vec<_> = wire(came).iter().map(|f| (f[34..36].to_vec(), f.len())).collect();
+    let want = [1000_u16, 1001, 1001, 1000].map(|p| (p.to_be_bytes().to_vec(), p as usize - 858));
+    assert_eq!(seen, want);
+}
+
+#[test]
 fn a_flow_ends_with_its_state() {
     let rules = "table inet t {
         flowtable f { hook early_ingress priority 0; devices = { wan, lan }; }

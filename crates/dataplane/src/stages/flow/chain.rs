@@ -6,7 +6,7 @@
 use penstock_flowtable::tunnel::Head;
 use penstock_flowtable::{Half, rewrite};
 use penstock_net::Link;
-use penstock_packet::{Frame, Packet};
+use penstock_packet::{Frame, Meta, Packet};
 use penstock_wire::ethernet;
 
 use crate::flow::FlowRef;
@@ -41,18 +41,18 @@ enum Out<'a> {
 }
 
 /// What all frames of a chain that leave by a wire have in common.
-struct ToWire<'a> {
-    link: &'a Link,
-    half: &'a Half,
+pub(super) struct ToWire<'a> {
+    pub(super) link: &'a Link,
+    pub(super) half: Half,
     /// [`Flowtable::addresses`](penstock_flowtable::Flowtable::addresses), for IPv6.
-    addresses: [[u64; 2]; 2],
+    pub(super) addresses: [[u64; 2]; 2],
     /// Headers in front of the packets.
-    head: Option<Head>,
+    pub(super) head: Option<Head>,
 }
 
 impl ToWire<'_> {
     /// Bytes in front of a packet.
-    fn before(&self) -> usize {
+    pub(super) fn before(&self) -> usize {
         self.head.as_ref().map_or(ethernet::LEN, Head::len)
     }
 }
@@ -148,7 +148,8 @@ impl<'a, S: Sink> Worker<'a, S> {
                     }
                 }
                 Out::Sealed(sealing) => {
-                    if !self.seal_frame(sealing, frame, &seen, scratch, packet) {
+                    let ahead = scratch.following(now).and_then(|next| frames.get(next));
+                    if !self.seal_frame(sealing, (frame, ahead), &seen, scratch, packet) {
                         packet.load(frame.bytes, ethernet::LEN);
                         packet.meta.time = frame.time;
                         self.drop(DropReason::XfrmOutBundleGenError, packet);
@@ -192,7 +193,7 @@ impl<'a, S: Sink> Worker<'a, S> {
                     scratch.out[..12].copy_from_slice(&xmit.link);
                     scratch.out[12..ethernet::LEN].copy_from_slice(&protocol.to_be_bytes());
                 }
-                Out::Wire(ToWire { link, half, addresses, head })
+                Out::Wire(ToWire { link, half: *half, addresses, head })
             }
             Kind::Ipsec(_, Some(straight)) => {
                 Out::Sealed(Sealing { straight, link, half, addresses, addressed: xmit.link })
@@ -230,18 +231,26 @@ impl<'a, S: Sink> Worker<'a, S> {
             return false;
         };
         copy(from, to);
+        scratch.meta.time = frame.time;
+        self.rewrite_to_wire(wire, &mut scratch.out[..end], &scratch.meta);
+        true
+    }
+
+    /// Rewrites a packet that is where it leaves from, and sends it. `frame` has the link header in
+    /// front of it, or room for what comes there instead.
+    #[inline(always)]
+    pub(super) fn rewrite_to_wire(&mut self, wire: &ToWire<'_>, frame: &mut [u8], meta: &Meta) {
+        let packet = frame.get_mut(wire.before()..).unwrap_or_default();
         if wire.half.is_ipv4() {
-            rewrite::ipv4(wire.half, to);
+            rewrite::ipv4(&wire.half, packet);
         } else {
-            rewrite::ipv6(wire.half, wire.addresses, to);
+            rewrite::ipv6(&wire.half, wire.addresses, packet);
         }
         if let Some(head) = &wire.head {
             let id = if head.wants_id() { self.next_ip_id() } else { 0 };
-            head.write(&mut scratch.out[..end], id);
+            head.write(frame, id);
         }
-        scratch.meta.time = frame.time;
-        self.sink.transmit(wire.link, &scratch.out[..end], &scratch.meta);
-        true
+        self.sink.transmit(wire.link, frame, meta);
     }
 
     /// What is left of a chain from a frame on takes the slow path.

@@ -57,7 +57,7 @@ impl<S: Sink> Worker<'_, S> {
         let hooks = self.hooks;
         let mut left = left;
         if self.state.ipsec.is_some() {
-            left = self.early_esp(frames, left, packet);
+            left = self.early_esp(frames, left, &mut scratch, packet);
         }
         let mut todo = left;
         while let Some(frame) = todo.first().and_then(|at| frames.get(at)) {

@@ -7,22 +7,18 @@
 //! Where no rule can see the encrypted packet it goes to its neighbour at once; otherwise it passes
 //! `output` and `postrouting` as any packet of the host's own.
 
-use std::net::IpAddr;
-
 use penstock_conntrack::{Direction as CtDirection, Tuple};
-use penstock_flowtable::{Arrival, At, Direction, Half, Xmit, XmitType, rewrite};
+use penstock_flowtable::{Arrival, ArrivalId, At, Direction, Half, Xmit, XmitType, rewrite};
 use penstock_net::{Link, Mac};
 use penstock_packet::{Frame, Packet};
 use penstock_program::Hook;
 use penstock_program::image::FlowtableIndex;
-use penstock_wire::{esp, ethernet, ipv4, ipv6, protocol, udp};
-use penstock_xfrm::{
-    Direction as PolicyDirection, Encapsulated, Flow, Outer, SecPath, Stat, StateId, classify,
-};
+use penstock_wire::cache::prefetch;
+use penstock_wire::{ethernet, protocol};
+use penstock_xfrm::{Direction as PolicyDirection, Flow, Outer, SecPath, Stat};
 
 use crate::addresses::{as_v4, as_v6};
 use crate::course::Course;
-use crate::flow::fate::{Fate, fate};
 use crate::flow::flow_packet::{self, FlowPacket};
 use crate::flow::resolved::{Kind, Resolved};
 use crate::flow::scratch::{Scratch, make_room};
@@ -32,15 +28,11 @@ use crate::flow::{FlowRef, NotOffloaded};
 use crate::hook_result::HookResult;
 use crate::hooks::Protocol;
 use crate::ipsec::reason;
-use crate::pending_frames::PendingFrames;
 use crate::reason::DropReason;
 use crate::route::Route;
 use crate::sink::Sink;
 use crate::stages::flow::add::Path;
 use crate::worker::Worker;
-
-/// SPIs of a burst that are kept in order after one of their packets took the normal way.
-const HELD: usize = 8;
 
 /// What policies are asked about a direction: as its packets arrive (`leaving` not set), or as they
 /// leave.
@@ -76,6 +68,32 @@ pub(super) struct Sealing<'a> {
     pub(super) addresses: [[u64; 2]; 2],
     /// Link addresses.
     pub(super) addressed: [u8; 12],
+}
+
+/// A packet that came out of IPsec.
+pub(super) struct InnerPacket<'a> {
+    /// From its IP header on.
+    pub(super) network: &'a [u8],
+    /// Its ethertype.
+    pub(super) protocol: u16,
+    /// Where it came in.
+    pub(super) device: u32,
+    pub(super) mark: u32,
+    /// What it came through.
+    pub(super) path: SecPath,
+    pub(super) time: u64,
+}
+
+impl InnerPacket<'_> {
+    /// What the fast path reads of it, as one that arrives there.
+    #[inline(always)]
+    pub(super) fn read(&self, arrival: ArrivalId) -> Option<FlowPacket> {
+        match self.protocol {
+            ethernet::IPV4 => flow_packet::ipv4(self.network, arrival).ok(),
+            ethernet::IPV6 => flow_packet::ipv6(self.network, arrival).ok(),
+            _ => None,
+        }
+    }
 }
 
 impl<S: Sink> Worker<'_, S> {
@@ -179,12 +197,12 @@ impl<S: Sink> Worker<'_, S> {
     }
 
     /// A frame is copied to where it leaves from, rewritten and encrypted there; `false` if it
-    /// could not be.
+    /// could not be. `ahead` is the one that is next.
     #[inline(always)]
     pub(super) fn seal_frame(
         &mut self,
         sealing: &Sealing<'_>,
-        frame: &Frame<'_>,
+        (frame, ahead): (&Frame<'_>, Option<&Frame<'_>>),
         seen: &FlowPacket,
         scratch: &mut Scratch,
         packet: &mut Packet,
@@ -217,6 +235,7 @@ impl<S: Sink> Worker<'_, S> {
         let protocol = if straight.v6 { ethernet::IPV6 } else { ethernet::IPV4 };
         head[..12].copy_from_slice(addressed);
         head[12..].copy_from_slice(&protocol.to_be_bytes());
+        fetch_ahead(ahead);
         match ipsec.xfrm.seal(straight.id, network, room, outer, frame.time) {
             Ok(()) => {
                 (meta.protocol, meta.time) = (protocol, frame.time);
@@ -261,272 +280,70 @@ impl<S: Sink> Worker<'_, S> {
         index: FlowtableIndex,
         packet: &mut Packet,
     ) -> HookResult {
-        let Some((at, xmit, seen)) = self.flow_of_inner(index, packet) else {
+        let Some(ipsec) = self.state.ipsec.as_deref() else { return HookResult::Accept };
+        let inner = InnerPacket {
+            network: packet.network(),
+            protocol: packet.meta.protocol,
+            device: packet.meta.iif,
+            mark: packet.meta.mark,
+            path: ipsec.secpath(packet),
+            time: packet.meta.time,
+        };
+        let Some((at, xmit, seen)) = self.flow_of_inner(index, &inner) else {
             return HookResult::Accept;
         };
         self.forward_found(FlowRef { table: index, at }, &seen, seen.len, &xmit, packet)
     }
 
     /// The flow of a packet that came out of IPsec, if policy lets it pass.
-    fn flow_of_inner(
+    pub(super) fn flow_of_inner(
         &mut self,
         index: FlowtableIndex,
-        packet: &Packet,
+        inner: &InnerPacket<'_>,
     ) -> Option<(At, Resolved, FlowPacket)> {
         self.state.flows.drop_ended(&mut self.state.conntrack);
         let table = self.state.flows.table(index)?;
-        let arrival = table.flows.arrival(&Arrival::out_of_ipsec(packet.meta.iif))?;
-        let read = match packet.meta.protocol {
-            ethernet::IPV4 => flow_packet::ipv4,
-            ethernet::IPV6 => flow_packet::ipv6,
-            _ => return None,
-        };
-        let seen = read(packet.network(), arrival).ok()?;
+        let arrival = table.flows.arrival(&Arrival::out_of_ipsec(inner.device))?;
+        let seen = inner.read(arrival)?;
         let at = table.flows.find(table.flows.hash(&seen.key), &seen.key)?;
         let xmit = self.xmit(index, at)?;
-        let now = packet.meta.time;
         if !self.flow_is_current(index, at) {
-            self.state.flows.end_flow(
-                &mut self.state.conntrack,
-                index,
-                at.flow,
-                Cause::TornDown,
-                now,
-            );
+            let (flows, conntrack) = (&mut self.state.flows, &mut self.state.conntrack);
+            flows.end_flow(conntrack, index, at.flow, Cause::TornDown, inner.time);
             return None;
         }
-        let flow = self.arriving_flow(index, at, packet)?;
+        let flow = self.arriving_flow(index, at, inner.mark)?;
         let ipsec = self.state.ipsec.as_deref_mut()?;
-        let mut path = ipsec.secpath(packet);
-        ipsec.xfrm.check(PolicyDirection::Forward, &flow, None, &mut path, now).ok()?;
+        let mut path = inner.path;
+        ipsec.xfrm.check(PolicyDirection::Forward, &flow, None, &mut path, inner.time).ok()?;
         Some((at, xmit, seen))
     }
 
     /// What policies are asked about a packet of a flow as it arrives.
-    fn arriving_flow(&self, index: FlowtableIndex, at: At, packet: &Packet) -> Option<Flow> {
+    fn arriving_flow(&self, index: FlowtableIndex, at: At, mark: u32) -> Option<Flow> {
         let table = self.state.flows.table(index)?;
         let connection = crate::flow::token::connection(table.flows.life(at.flow).connection);
         let connection = self.state.conntrack.connection_ref(connection)?;
         let tuples = [CtDirection::Original, CtDirection::Reply].map(|d| *connection.tuple(d));
         let oif = table.flows.xmit(at).device;
-        Some(policy_flow(&tuples, at.direction, false, packet.meta.mark, oif))
-    }
-
-    /// ESP packets of a burst at devices with a flowtable at early ingress: those of one SPI are
-    /// looked up once; what comes out of them and belongs to a flow leaves at once. Everything else
-    /// is left as it came, and what follows with its SPI, too.
-    pub(crate) fn early_esp(
-        &mut self,
-        frames: &[Frame<'_>],
-        left: PendingFrames,
-        packet: &mut Packet,
-    ) -> PendingFrames {
-        let mut rest = left;
-        let Some(ipsec) = self.state.ipsec.as_deref() else { return left };
-        let takes_udp = ipsec.xfrm.takes_any_udp();
-        let mut known: Option<((u32, Arriving), StateId)> = None;
-        let (mut held_back, mut held) = ([0; HELD], 0);
-        for at in left {
-            let Some(frame) = frames.get(at) else { continue };
-            let Some(arriving) = Arriving::of(frame.bytes, takes_udp) else { continue };
-            let spi = arriving.spi;
-            if held_back.get(..held).is_none_or(|held| held.contains(&spi)) {
-                continue;
-            }
-            let key = (frame.device, arriving);
-            let id = match known {
-                Some((known, id)) if known == key => id,
-                _ => match self.state_of_esp(frame, &arriving) {
-                    Some(id) => {
-                        known = Some((key, id));
-                        id
-                    }
-                    None => continue,
-                },
-            };
-            if self.forward_esp(frame, &arriving, id, packet) {
-                rest = rest.without(PendingFrames::NONE.with(at));
-            } else {
-                // With more of them than there is room for, nothing overtakes.
-                if let Some(place) = held_back.get_mut(held) {
-                    *place = spi;
-                }
-                held += 1;
-            }
-        }
-        rest
-    }
-
-    /// The state of an ESP packet to this host, where flows may take what it holds.
-    fn state_of_esp(&mut self, frame: &Frame<'_>, arriving: &Arriving) -> Option<StateId> {
-        let &Arriving { spi, to, udp, .. } = arriving;
-        let arrival = Arrival::out_of_ipsec(frame.device);
-        let hooks = self.hooks;
-        let tables = hooks.early(frame.device);
-        let any = |index: &FlowtableIndex| {
-            self.state.flows.table(*index).is_some_and(|t| t.flows.arrival(&arrival).is_some())
-        };
-        let own = match to {
-            IpAddr::V4(to) => self.net.own4(to.into()),
-            IpAddr::V6(to) => self.net.own6(to.into(), None),
-        };
-        if !own || !tables.iter().any(any) {
-            return None;
-        }
-        let link = self.net.link(frame.device).filter(|l| l.up)?;
-        if frame.bytes.first_chunk::<6>() != Some(&link.mac.0) {
-            return None;
-        }
-        let ipsec = self.state.ipsec.as_deref_mut()?;
-        if udp.is_some_and(|port| !ipsec.xfrm.takes_udp(port)) {
-            return None;
-        }
-        ipsec.xfrm.start(frame.time);
-        let id = ipsec.xfrm.find(to, spi, 0, udp.is_some(), frame.time).ok()?;
-        let config = &ipsec.xfrm.state(id).config;
-        (config.mode == penstock_xfrm::Mode::Tunnel && config.output_mark == Default::default())
-            .then_some(id)
-    }
-
-    /// Decrypts a packet and sends on what it holds, if that belongs to a flow; `false` if nothing
-    /// came of it.
-    fn forward_esp(
-        &mut self,
-        frame: &Frame<'_>,
-        arriving: &Arriving,
-        id: StateId,
-        packet: &mut Packet,
-    ) -> bool {
-        let Some(link) = self.net.link(frame.device) else { return false };
-        if !packet.receive_ethernet(frame.bytes, link.mac) {
-            return false;
-        }
-        let network = packet.network();
-        let checked = match arriving.to {
-            IpAddr::V4(_) => ipv4::check_input(network).ok(),
-            IpAddr::V6(_) => ipv6::check_input(network, false).ok(),
-        };
-        let Some(total) = checked else { return false };
-        packet.trim_network(total);
-        (packet.meta.time, packet.meta.iif) = (frame.time, frame.device);
-        let Some(ipsec) = self.state.ipsec.as_deref_mut() else { return false };
-        let Arriving { at, kept, .. } = *arriving;
-        let Some(opened) = ipsec.xfrm.try_open(id, packet.network_mut(), at, kept, frame.time)
-        else {
-            return false;
-        };
-        packet.pull_network(opened.skip);
-        packet.trim_network(opened.len);
-        let v6 = opened.protocol == protocol::IPV6;
-        packet.meta.protocol = if v6 { ethernet::IPV6 } else { ethernet::IPV4 };
-        let mut path = SecPath::default();
-        path.push(id);
-        packet.meta.secpath = ipsec.note(path);
-        let hooks = self.hooks;
-        for &index in hooks.early(frame.device) {
-            let Some((at, xmit, seen)) = self.flow_of_inner(index, packet) else { continue };
-            let Some(table) = self.state.flows.table_mut(index) else { continue };
-            match fate(table, at, &seen, seen.len, &xmit, frame.time) {
-                Fate::Goes => {}
-                Fate::FallsBack => return false,
-                Fate::Ends(cause) => {
-                    self.state.flows.end_flow(
-                        &mut self.state.conntrack,
-                        index,
-                        at.flow,
-                        cause,
-                        frame.time,
-                    );
-                    return false;
-                }
-            }
-            if let Some(ipsec) = self.state.ipsec.as_deref_mut() {
-                ipsec.xfrm.take(id, &opened);
-            }
-            self.state.counters.received += 1;
-            self.state.flows.count_flow(
-                &mut self.state.conntrack,
-                FlowRef { table: index, at },
-                frame.time,
-                1,
-                u64::from(seen.len),
-            );
-            self.send_flow(FlowRef { table: index, at }, &seen, &xmit, packet);
-            self.drain();
-            return true;
-        }
-        false
+        Some(policy_flow(&tuples, at.direction, false, mark, oif))
     }
 }
 
 /// Bytes of a cache line.
-const LINE: usize = 64;
+pub(super) const LINE: usize = 64;
 
 /// What of a buffer begins so that the byte at `start` is the first of a cache line: ciphers are
 /// slower with data that lies across lines.
 #[inline(always)]
-fn aligned(buffer: &mut [u8], start: usize) -> Option<&mut [u8]> {
+pub(super) fn aligned(buffer: &mut [u8], start: usize) -> Option<&mut [u8]> {
     let skip = (buffer.as_ptr() as usize).wrapping_add(start).wrapping_neg() % LINE;
     buffer.get_mut(skip..)
 }
 
-/// An ESP packet as it arrives: whole, directly after an IP header without options or extension
-/// headers, or within UDP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Arriving {
-    spi: u32,
-    to: IpAddr,
-    /// Route port, within UDP.
-    udp: Option<u16>,
-    /// Where ESP begins after the link header.
-    at: usize,
-    /// Bytes of the IP header, and where in it the type is of what follows.
-    kept: (usize, usize),
-}
-
-impl Arriving {
-    /// From a frame. With `takes_udp` datagrams may be ESP, too.
-    #[inline(always)]
-    fn of(frame: &[u8], takes_udp: bool) -> Option<Arriving> {
-        /// More fragments, and their offset.
-        const FRAGMENT: u16 = 0x3fff;
-        let (link, network) = frame.split_first_chunk::<{ ethernet::LEN }>()?;
-        let (to, kept, protocol, rest) = match u16::from_be_bytes([link[12], link[13]]) {
-            ethernet::IPV4 => {
-                let (h, rest) = network.split_first_chunk::<{ ipv4::LEN }>()?;
-                if h[0] != 0x45 || u16::from_be_bytes([h[6], h[7]]) & FRAGMENT != 0 {
-                    return None;
-                }
-                (IpAddr::from([h[16], h[17], h[18], h[19]]), (ipv4::LEN, 9), h[9], rest)
-            }
-            ethernet::IPV6 => {
-                let (h, rest) = network.split_first_chunk::<{ ipv6::LEN }>()?;
-                let to: [u8; 16] = *h.last_chunk()?;
-                (IpAddr::from(to), (ipv6::LEN, 6), h[6], rest)
-            }
-            _ => return None,
-        };
-        match protocol {
-            protocol::ESP => Some(Arriving {
-                spi: esp::Header::new(rest)?.spi(),
-                to,
-                udp: None,
-                at: kept.0,
-                kept,
-            }),
-            protocol::UDP if takes_udp => {
-                let datagram = udp::Header::new(rest)?;
-                let payload = datagram.payload();
-                // Over IPv6 it needs a checksum.
-                if classify(payload) != Encapsulated::Esp
-                    || to.is_ipv6() && datagram.checksum() == 0
-                {
-                    return None;
-                }
-                let (spi, at) = (esp::Header::new(payload)?.spi(), kept.0 + udp::LEN);
-                Some(Arriving { spi, to, udp: Some(datagram.dport()), at, kept })
-            }
-            _ => None,
-        }
-    }
+/// Fetches a frame that is to be copied: memory has nothing else to do while a cipher runs.
+#[inline(always)]
+pub(super) fn fetch_ahead(frame: Option<&Frame<'_>>) {
+    let bytes = frame.map_or(&[][..], |frame| frame.bytes);
+    bytes.iter().step_by(LINE).for_each(prefetch);
 }

@@ -9,7 +9,7 @@
 //! - `ingress`: the fast path for one packet, at ingress of its device;
 //! - `early`: bursts of frames, before everything else: packets of a flow are found together, as a
 //!   chain; `to_wire` sends most chains, `chain` all others;
-//! - `ipsec`: flows through IPsec;
+//! - `ipsec`: flows through IPsec; `esp`: ESP packets of a burst, decrypted and sent on at once;
 //! - `xmits`: works out how packets leave at present.
 
 mod add;
@@ -17,6 +17,7 @@ mod around;
 mod chain;
 mod discover;
 mod early;
+mod esp;
 mod hardware;
 mod ingress;
 mod ipsec;
