@@ -155,8 +155,8 @@ fn established(name: &str, flows: u32, tcp: bool, v6: bool) {
             table.prefetch_sought(s);
         }
         for (p, s) in burst.iter_mut().zip(&sought) {
-            p.meta.ct =
-                table.track_sought(p.network(), s, START).map_or(Ct::default(), |s| table.ct_of(s));
+            let sighting = table.track_sought(p.network(), s, START);
+            p.meta.ct = table.ct_of(sighting);
             black_box(table.confirm(p));
         }
     });

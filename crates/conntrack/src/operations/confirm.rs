@@ -38,10 +38,10 @@ impl Conntrack {
             return self.refuse(packet, n);
         }
         let (original, reply) = (e.original, e.reply);
-        let hashes = [self.hash(&original), self.hash(&reply)];
+        let (hashes, absent) = self.hashes_begun(n);
         let sides = sides(&original, &reply);
-        for (hash, tuple, side) in [(hashes[0], &original, sides[0]), (hashes[1], &reply, sides[1])]
-        {
+        let both = [(hashes[0], &original, sides[0]), (hashes[1], &reply, sides[1])];
+        for (hash, tuple, side) in both.into_iter().skip(absent.into()) {
             while let Some((other, _)) = self.find_side(hash, tuple, side) {
                 if self.store[other].expires <= self.now {
                     self.destroy(other);

@@ -22,9 +22,20 @@ pub struct Sighting {
     info: CtInfo,
     /// Its fate.
     pub verdict: Verdict,
+    /// Its connection was in the table before.
+    pub known: bool,
 }
 
-const _: () = assert!(size_of::<Option<Sighting>>() == size_of::<u64>());
+const _: () = assert!(size_of::<Sighting>() == size_of::<u64>());
+
+/// What is known of a packet's connection before it is looked up.
+#[derive(Clone, Copy)]
+enum Known<'a> {
+    Nothing,
+    Found(u32, Direction),
+    /// It is not in the table.
+    Absent(&'a TupleLookup),
+}
 
 impl Conntrack {
     /// What is wrong with the packet that was tracked last, if its protocol is the one of
@@ -55,32 +66,28 @@ impl Conntrack {
             let (network, unfinished) = (packet.network(), packet.meta.gso.is_some());
             let p =
                 PacketView { network, at, info: CtInfo::New, hook, len: packet.len(), unfinished };
-            self.track_view(p, before.template, None)
+            self.track_view(p, before.template, Known::Nothing)
         };
         packet.meta.ct = ct;
         verdict
     }
 
-    /// [`Conntrack::track`] of a received packet that nothing has changed since it was sought, if
-    /// it belongs to a connection in the table; else `None`, and nothing has happened but that time
-    /// has passed. `network` are its bytes from the network header on, without padding.
+    /// [`Conntrack::track`] of a received packet that nothing has changed since it was sought.
+    /// `network` are its bytes from the network header on, without padding.
     #[inline(never)]
-    pub fn track_sought(
-        &mut self,
-        network: &[u8],
-        lookup: &TupleLookup,
-        time: u64,
-    ) -> Option<Sighting> {
+    pub fn track_sought(&mut self, network: &[u8], lookup: &TupleLookup, time: u64) -> Sighting {
         self.advance(time);
-        let (n, direction) = self.find_sought(lookup)?;
-        if self.store[n].expires <= self.now {
-            return None;
-        }
         let p = PacketView::sought(network, lookup.layers());
-        Some(match self.renew(n, direction, &p) {
-            Some(info) => Sighting { entry: n, info, verdict: Verdict::Accept },
-            None => self.track_found(n, direction, p),
-        })
+        let Some((n, direction)) = self.find_sought(lookup) else {
+            return self.track_known(Known::Absent(lookup), p);
+        };
+        if self.store[n].expires <= self.now {
+            return self.track_known(Known::Nothing, p);
+        }
+        match self.renew(n, direction, &p) {
+            Some(info) => Sighting { entry: n, info, verdict: Verdict::Accept, known: true },
+            None => self.track_known(Known::Found(n, direction), p),
+        }
     }
 
     /// What a packet holds by what was found.
@@ -93,11 +100,11 @@ impl Conntrack {
         }
     }
 
-    /// [`Conntrack::track_view`] of a packet whose connection was found.
     #[inline(never)]
-    fn track_found(&mut self, n: u32, direction: Direction, p: PacketView<'_>) -> Sighting {
-        let (ct, verdict) = self.track_view(p, 0, Some((n, direction)));
-        Sighting { entry: ct.entry, info: ct.info, verdict }
+    fn track_known(&mut self, known: Known<'_>, p: PacketView<'_>) -> Sighting {
+        let (ct, verdict) = self.track_view(p, 0, known);
+        let known = matches!(known, Known::Found(..));
+        Sighting { entry: ct.entry, info: ct.info, verdict, known }
     }
 
     /// Tracks a packet of UDP that does nothing but renew the life of its connection, as most do
@@ -118,13 +125,12 @@ impl Conntrack {
         Some(self.info_of(n, direction))
     }
 
-    /// `found` is what the look-up has found already.
     #[inline]
     fn track_view(
         &mut self,
         mut p: PacketView<'_>,
         template: u16,
-        mut found: Option<(u32, Direction)>,
+        mut known: Known<'_>,
     ) -> (Ct, Verdict) {
         if matches!(p.at.protocol, protocol::ICMP | protocol::ICMPV6)
             && let Some(ct) = self.icmp_error(&p, template)
@@ -132,12 +138,15 @@ impl Conntrack {
             return (ct, Verdict::Accept);
         }
         loop {
-            let looked_up = match found.take() {
-                Some((n, direction)) => {
+            let looked_up = match std::mem::replace(&mut known, Known::Nothing) {
+                Known::Found(n, direction) => {
                     p.info = self.info_of(n, direction);
                     Ok(Some(n))
                 }
-                None => self.look_up(&mut p, template),
+                Known::Absent(lookup) => {
+                    self.begin(&mut p, &lookup.tuple(), [0; 2], lookup.hash, template)
+                }
+                Known::Nothing => self.look_up(&mut p, template),
             };
             let n = match looked_up {
                 Ok(Some(n)) => n,
@@ -269,7 +278,6 @@ impl Conntrack {
         let zones = self.template_zones(template);
         let (found, hash) = self.find_in_zones(&mut tuple, zones);
         let Some((n, direction)) = found else {
-            p.info = CtInfo::New;
             return self.begin(p, &tuple, zones, hash, template);
         };
         p.info = self.info_of(n, direction);
@@ -297,12 +305,15 @@ impl Conntrack {
         hash: u64,
         template: u16,
     ) -> Result<Option<u32>, Full> {
+        p.info = CtInfo::New;
         let Some(mut reply) = tuple.invert() else { return Ok(None) };
         reply.zone = zones[1];
         // It is looked up when the packet leaves.
-        self.prefetch_bucket(self.hash(&reply));
+        let hashes = [hash, self.hash(&reply)];
+        self.prefetch_bucket(hashes[1]);
         self.prefetch_directory([tuple, &reply]);
         let n = self.allocate(tuple, &reply, hash).ok_or(Full)?;
+        self.note_begun(n, hashes);
         if self.meet_expectation(n) {
             p.info = CtInfo::Related;
         }

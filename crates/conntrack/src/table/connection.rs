@@ -326,7 +326,9 @@ impl Conntrack {
         if e.has(status::CONFIRMED) {
             return false;
         }
-        e.reply = Tuple { zone: e.reply.zone, ..*reply };
+        let reply = Tuple { zone: e.reply.zone, ..*reply };
+        e.reply = reply;
+        self.note_reply(n, &reply);
         true
     }
 }

@@ -7,8 +7,8 @@
 //!
 //! - Storage: entries by number with their timing wheel ([`store`]), the hash table over both
 //!   tuples ([`index`], [`hash`]), lists by source ([`source`]).
-//! - Life: [`life`] allocates, enters and ends entries, [`pressure`] makes room, [`lookup`] finds
-//!   them, [`counters`] and [`attach`] are what lives as long as they do.
+//! - Life: [`life`] allocates, enters and ends entries, [`begun`] is about one between the two,
+//!   [`pressure`] makes room, [`lookup`] finds them, [`counters`] and [`attach`] are what lives as long as they do.
 //! - On the side: expectations ([`expect`]), source identifiers that packets do not carry
 //!   ([`keys`]), shifts of sequence numbers ([`sequence`]), what rules ask for beforehand
 //!   ([`template`]), connections that flowtables forward ([`offload`]).
@@ -16,6 +16,7 @@
 //! - For readers: [`connection`] is the view of one entry, [`events`] tells of changes.
 
 mod attach;
+mod begun;
 mod connection;
 mod counters;
 mod directory;
@@ -54,6 +55,7 @@ pub(crate) use lookup::sides;
 use crate::complaint::Complaints;
 use crate::helper;
 use crate::settings::Settings;
+use begun::Begun;
 use expect::Expectations;
 use extra::Extra;
 use hash::Hasher;
@@ -83,6 +85,8 @@ pub struct Conntrack {
     /// Words of the user for each direction, by number of the entry as far as there are any.
     memos: Vec<[u32; 2]>,
     count: u32,
+    /// The connection that began last.
+    begun: Begun,
     zones: Vec<u32>,
     labels_wanted: bool,
     templates: Templates,
@@ -137,6 +141,7 @@ impl Conntrack {
             masqueraded: Vec::new(),
             memos: Vec::new(),
             count: 0,
+            begun: Begun::default(),
             zones: Vec::new(),
             labels_wanted: false,
             templates: Templates::default(),

@@ -5,13 +5,13 @@
 //! Packets of TCP and UDP, of IPv4 without options and IPv6 without extension headers, that arrive
 //! at a plain device go from reception over the hooks to the next plain device with what was read
 //! of their headers beforehand. Nothing here means anything of its own: each step is what the
-//! normal way ([`Worker::receive`]) does with such a packet, and where a packet needs more (it
-//! begins a connection, a rule keeps it, its way was not asked for before, …) it continues from
-//! that step in the normal way.
+//! normal way ([`Worker::receive`]) does with such a packet, and where a packet needs more (a rule
+//! keeps it, its way was not asked for before, …) it continues from that step in the normal way.
 
 use penstock_conntrack::Verdict;
 use penstock_net::RouteNumber;
-use penstock_packet::{Ct, Packet, Transport};
+use penstock_packet::{Ct, CtInfo, Packet, Transport};
+use penstock_program::image::RuleIndex;
 use penstock_program::{Context, Family, Hook};
 use penstock_wire::{ethernet, ipv4, ipv6};
 
@@ -102,17 +102,10 @@ impl<'a, S: Sink> Worker<'a, S> {
         let len = ethernet::LEN + usize::from(headers.len);
         let network = frame.bytes.get(ethernet::LEN..len).unwrap_or(&[]);
         let full = self.state.conntrack.statistics().table_full;
-        let tracked = self.state.conntrack.track_sought(network, lookup, frame.time);
-        let Some(sighting) = tracked else {
-            // It begins a connection.
-            match parsed.ingress_batch {
-                Some(batch) => self.frame_after_ingress(frame, batch, packet),
-                None => self.receive(frame, packet),
-            }
-            return self.drain();
-        };
+        let sighting = self.state.conntrack.track_sought(network, lookup, frame.time);
         let (ct, verdict) = (self.state.conntrack.ct_of(sighting), sighting.verdict);
         if fast_path.remembers
+            && sighting.known
             && verdict == Verdict::Accept
             && ct.has_entry()
             && self.take_remembered_way::<SIX>(fast_path, &parsed, &ct, known)
@@ -174,7 +167,10 @@ impl<'a, S: Sink> Worker<'a, S> {
             },
             (Step::Translated, false) => match addresses::of4(packet) {
                 Some((src, dst)) => {
-                    let route = self.net.route_number4(dst);
+                    let route = match dst == headers.dst {
+                        true => route.number(self.net),
+                        false => self.net.route_number4(dst),
+                    };
                     self.fast_forward4(fast, (src, dst), route, packet);
                 }
                 None => self.continue_at(Next::Ip4Route, packet, None),
@@ -212,7 +208,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet: &mut Packet,
     ) -> Step {
         match hooks.before {
-            Some(before) if before.translates => self.fast_nat::<SIX>(Hook::Prerouting, packet),
+            Some(before) if before.translates => {
+                self.fast_nat::<SIX>(Hook::Prerouting, packet, None)
+            }
             Some(_) => Step::On,
             None => {
                 let (protocol, mut course) = (protocol_of(SIX), Course::default());
@@ -248,16 +246,31 @@ impl<'a, S: Sink> Worker<'a, S> {
         }
     }
 
-    /// The NAT stage of a hook.
+    /// The NAT stage of a hook; after the routing decision with the way.
     #[inline(always)]
-    fn fast_nat<const SIX: bool>(&mut self, hook: Hook, packet: &mut Packet) -> Step {
+    fn fast_nat<const SIX: bool>(
+        &mut self,
+        hook: Hook,
+        packet: &mut Packet,
+        way: Option<&FastWay>,
+    ) -> Step {
         if self.stays_as_it_is(hook, packet) {
             return Step::On;
         }
         packet.find_transport();
-        match self.nat(Context { family: family_of(SIX), hook }, packet, &mut None) {
+        // Where a connection is translated to may depend on its route.
+        let decided = matches!(packet.meta.ct.info, CtInfo::Established | CtInfo::EstablishedReply);
+        let mut route = way.filter(|_| !decided).and_then(|way| self.route_of::<SIX>(way, packet));
+        match self.nat(Context { family: family_of(SIX), hook }, packet, &mut route) {
             HookResult::Accept => Step::Translated,
-            HookResult::Dropped | HookResult::Stolen | HookResult::Queue { .. } => Step::Ended,
+            HookResult::Queue { num, bypass, rule } => {
+                let is_stage = |stage: &Stage| matches!(stage, Stage::Nat);
+                match self.fast_queue::<SIX>(hook, is_stage, (num, bypass, rule), packet, way) {
+                    true => Step::Translated,
+                    false => Step::Ended,
+                }
+            }
+            HookResult::Dropped | HookResult::Stolen => Step::Ended,
         }
     }
 
@@ -343,15 +356,20 @@ impl<'a, S: Sink> Worker<'a, S> {
             let to = self.route_of::<SIX>(way, packet);
             return self.continue_at(Next::postrouting(protocol_of(SIX)), packet, to);
         };
-        if after.translates && self.fast_nat::<SIX>(Hook::Postrouting, packet) == Step::Ended {
+        if after.translates
+            && self.fast_nat::<SIX>(Hook::Postrouting, packet, Some(way)) == Step::Ended
+        {
             return;
         }
         let settled = !after.confirms || self.state.conntrack.is_settled(&packet.meta.ct);
         if !settled {
             match self.confirm(packet) {
                 HookResult::Accept => {}
-                HookResult::Queue { num, .. } => {
-                    if !self.fast_read_by::<SIX>(num, packet, way) {
+                // The helper of its connection is a program.
+                HookResult::Queue { num, bypass, rule } => {
+                    let (hook, to) = (Hook::Postrouting, (num, bypass, rule));
+                    let is_stage = |stage: &Stage| matches!(stage, Stage::Confirm);
+                    if !self.fast_queue::<SIX>(hook, is_stage, to, packet, Some(way)) {
                         return;
                     }
                 }
@@ -361,22 +379,26 @@ impl<'a, S: Sink> Worker<'a, S> {
         self.fast_out::<SIX>(fast, packet, way);
     }
 
-    /// The helper of the packet's connection is a program, which listens to a queue. Whether the
-    /// packet continues without it.
+    /// A stage of a hook gives the packet to a queue. Whether it continues at once.
     #[cold]
-    fn fast_read_by<const SIX: bool>(
+    fn fast_queue<const SIX: bool>(
         &mut self,
-        queue: u16,
+        hook: Hook,
+        is_stage: fn(&Stage) -> bool,
+        to: (u16, bool, Option<RuleIndex>),
         packet: &mut Packet,
-        way: &FastWay,
+        way: Option<&FastWay>,
     ) -> bool {
-        let stages = &self.hooks.list(protocol_of(SIX), Hook::Postrouting).stages;
-        let at = stages.iter().position(|stage| matches!(stage, Stage::Confirm));
-        let next = if SIX { Next::Ip6AfterPostrouting } else { Next::Ip4Finish };
-        let course = Course::at_hook(self.route_of::<SIX>(way, packet), next);
-        let context = Context { family: family_of(SIX), hook: Hook::Postrouting };
-        let at = at.unwrap_or(stages.len());
-        self.queue((queue, true, None), context, at, packet, &course) == HookResult::Accept
+        let stages = &self.hooks.list(protocol_of(SIX), hook).stages;
+        let at = stages.iter().position(is_stage).unwrap_or(stages.len());
+        let next = match (hook, SIX) {
+            (Hook::Prerouting, _) => Next::route(protocol_of(SIX)),
+            (_, true) => Next::Ip6AfterPostrouting,
+            (_, false) => Next::Ip4Finish,
+        };
+        let route = way.and_then(|way| self.route_of::<SIX>(way, packet));
+        let context = Context { family: family_of(SIX), hook };
+        self.queue(to, context, at, packet, &Course::at_hook(route, next)) == HookResult::Accept
     }
 
     /// `forward`. Whether the packet continues.
