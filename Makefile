@@ -43,10 +43,10 @@ run:
 	    --read lan=$(EXAMPLE)/lan.pcap guest=$(EXAMPLE)/guest.pcap wan=$(EXAMPLE)/wan.pcap
 
 # Tests of the dataplane mostly wait: more of them at a time than there are processors.
-test: export RUST_TEST_THREADS ?= $(shell expr $$(nproc) + 2)
+test: export RUST_TEST_THREADS ?= $(shell expr $$(nproc) + 4)
 test:
 	@scripts/setup test
-	cargo test --workspace --locked --quiet
+	. scripts/python-first && cargo test --workspace --locked --quiet
 	cargo test -p penstock --all-features --locked --quiet
 	cargo check -p penstock --no-default-features --locked --quiet
 	scripts/python
