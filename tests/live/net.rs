@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Networks at a time: they share two processors, but many tests do little but wait.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 6;
 
 /// How many there are.
 static THERE: Mutex<usize> = Mutex::new(0);

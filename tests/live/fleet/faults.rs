@@ -84,14 +84,16 @@ fn next_agent_comes_while_a_change_still_waits() {
 
 #[test]
 fn agent_is_killed_at_any_time_of_a_change() {
-    let Some((net, fleet, marked, running)) = begun("") else { return };
+    // An agent that is killed before it has confirmed a change costs this time.
+    let confirm = "--confirm 6";
+    let Some((net, fleet, marked, running)) = begun(confirm) else { return };
     let running = marked.all_along(&net, || {
         let mut running = running;
         for number in 2..10 {
             marked.publish(&net, &fleet, number, "");
             std::thread::sleep(Duration::from_millis(number * 17 % 120));
             running.stop();
-            running = agent(&net, &fleet, "");
+            running = agent(&net, &fleet, confirm);
             marked.until(&net, number);
         }
         running
