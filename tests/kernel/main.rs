@@ -52,6 +52,7 @@ mod tools;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 use attached::How;
 use router::{Router, Unavailable};
@@ -102,7 +103,9 @@ fn main() -> ExitCode {
             let count = number(&format!("PENSTOCK_{name}")).unwrap_or(20);
             (how, spread(fit.cloned().collect(), count as usize))
         });
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from).min(4);
+    // A router mostly waits: for packets to come through, and for programs.
+    let threads = processors + 2;
     let mut kernels: Vec<_> = (0..threads).map(|_| Box::<Here>::default() as _).collect();
     let only = |how| match how {
         How::Whole => mode("attached"),
@@ -118,8 +121,9 @@ fn main() -> ExitCode {
             results.extend(attached::compare_all(scenarios, threads, how));
         }
     }
-    let sample = sample.into_iter().filter(|_| !only(How::WithKernel));
-    results.extend(sample.map(|s| (format!("{} (live)", s.name), compare_live(&s))));
+    if !only(How::WithKernel) {
+        results.extend(compare_all_live(sample, processors));
+    }
     if sides::report("kernel", &results) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -149,6 +153,24 @@ fn live_sample(scenarios: &[Scenario], count: usize) -> Vec<Scenario> {
 fn spread(all: Vec<Scenario>, count: usize) -> Vec<Scenario> {
     let step = all.len().div_ceil(count.max(1)).max(1);
     all.into_iter().step_by(step).take(count).collect()
+}
+
+/// Compares scenarios with live devices on so many threads.
+fn compare_all_live(scenarios: Vec<Scenario>, threads: usize) -> Vec<(String, Verdict)> {
+    let (work, results) = (Mutex::new(scenarios), Mutex::new(Vec::new()));
+    let next = || work.lock().expect("no panics").pop();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(scenario) = next() {
+                    let name = format!("{} (live)", scenario.name);
+                    let verdict = compare_live(&scenario);
+                    results.lock().expect("no panics").push((name, verdict));
+                }
+            });
+        }
+    });
+    results.into_inner().expect("no panics")
 }
 
 /// Live devices against `penstock run`.
