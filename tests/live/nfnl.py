@@ -89,13 +89,16 @@ def shown(kind, data, subsystem):
     return f"{kind}={data.hex()}"
 
 
-def packet(sock, subsystem):
-    """The next packet: its number, and all of its attributes."""
+def packet(sock, subsystem, length=None):
+    """The next packet: its number, and all of its attributes. With a length, the next of which so much
+    is copied: those on their way when the length was set are passed over."""
     while True:
         for kind, body in messages(sock.recv(1 << 17)):
             if kind >> 8 != subsystem:
                 continue
             found = attributes(body[4:])
+            if length is not None and len(dict(found).get(9, b"")) != length:
+                continue
             # Whether a checksum is there depends on the device that the packet came by, and whether
             # a time is, on other programs: packets have one as long as anybody asks for it.
             left_out = [(QUEUE, 4), (QUEUE, 14), (LOG, 3)]
