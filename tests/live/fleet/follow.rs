@@ -102,10 +102,8 @@ fn node_follows_the_store_and_rolls_back_what_cuts_it_off() {
     fleet.until_generation(&net, 6);
     assert!(net.ok(&net.r, "$PENSTOCK nft list ruleset").contains("tcp dport 99 drop"));
     // The agent ends with its dataplane.
-    let agents =
-        "ps -eo args | grep -c '[p]enstock agent --source=etcd://198.18.1.2:2379/fleet' || true";
     net.down();
-    net.until("the agent has ended", |net| net.run(&net.r, agents).1.trim() == "0");
+    fleet.until_agent_ended(&net);
 }
 
 #[test]

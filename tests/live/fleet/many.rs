@@ -38,6 +38,7 @@ fn publications_in_a_row_are_followed_all_along() {
     let kept = fleet.ok(&net, "prune --keep 1");
     assert!(kept.starts_with("heads kept: 1, "), "{kept}");
     net.down();
+    fleet.until_agent_ended(&net);
 }
 
 /// 200 agents in one process, without a dataplane, on one store: all of them follow, also after the

@@ -112,6 +112,13 @@ impl Fleet {
         self.until(net, &format!("\nr{generation:>30} "));
     }
 
+    /// Waits for the agent of a dataplane that has ended: it ends, and reports that, a moment later.
+    fn until_agent_ended(&self, net: &Net) {
+        let agents =
+            format!("ps -eo args | grep -c '[p]enstock agent --source={}' || true", self.store);
+        net.until("the agent has ended", |net| net.run(&net.r, &agents).1.trim() == "0");
+    }
+
     /// What an agent is started with, as options of `penstock up`.
     fn agent(&self, options: &str) -> String {
         let Fleet { directory, store, .. } = self;

@@ -110,6 +110,7 @@ fn elements_that_were_changed_by_hand_are_put_right() {
     let metrics = fleet.ok(&net, "status --metrics");
     assert!(metrics.contains("penstock_fleet_node_repairs{node=\"r\",state=\"in force\"}"));
     net.down();
+    fleet.until_agent_ended(&net);
 }
 
 #[test]
@@ -136,4 +137,5 @@ fn elements_with_a_timeout_are_renewed() {
     fleet.until_generation(&net, 3);
     assert_eq!(elements(&net, "set inet fw timed").len(), 2);
     net.down();
+    fleet.until_agent_ended(&net);
 }
