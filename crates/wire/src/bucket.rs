@@ -22,6 +22,26 @@ const PASSED: usize = VALUES + PLACES;
 const ALL: u32 = (1 << PLACES) - 1;
 
 /// A bit for each of eight words that is equal to another.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn equal(words: &[u32; 8], to: u32) -> u32 {
+    use std::arch::x86_64::{
+        _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32, _mm_set_epi32,
+        _mm_set1_epi32, _mm_setzero_si128,
+    };
+    let [a, b, c, d, e, f, g, h] = words.map(u32::cast_signed);
+    // SAFETY: all x86-64 processors have the instructions (SSE2), which touch registers only.
+    unsafe {
+        let to = _mm_set1_epi32(to.cast_signed());
+        let low = _mm_cmpeq_epi32(_mm_set_epi32(d, c, b, a), to);
+        let high = _mm_cmpeq_epi32(_mm_set_epi32(h, g, f, e), to);
+        let bytes = _mm_packs_epi16(_mm_packs_epi32(low, high), _mm_setzero_si128());
+        _mm_movemask_epi8(bytes).cast_unsigned()
+    }
+}
+
+/// A bit for each of eight words that is equal to another.
+#[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 fn equal(words: &[u32; 8], to: u32) -> u32 {
     const BITS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
