@@ -24,9 +24,19 @@ use std::io::{self, Read};
 use chacha20::ChaCha8Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
+/// 16-bit numbers that are drawn before they are asked for.
+const AHEAD: usize = 16;
+
 /// A generator.
 #[derive(Debug)]
-pub struct Random(ChaCha8Rng);
+pub struct Random {
+    words: ChaCha8Rng,
+    /// Another stream of the same key, for 16-bit numbers.
+    halves: ChaCha8Rng,
+    ahead: [u16; AHEAD],
+    /// Which of them is next.
+    next: usize,
+}
 
 impl Random {
     /// A generator with unpredictable numbers.
@@ -43,31 +53,47 @@ impl Random {
                 "the system has no random numbers: {refused}; /dev/urandom: {read:?}"
             );
         }
-        Random(ChaCha8Rng::from_seed(key))
+        Self::of([ChaCha8Rng::from_seed(key), ChaCha8Rng::from_seed(key)])
     }
 
     /// One that repeats.
     pub fn seeded(seed: u64) -> Self {
-        Random(ChaCha8Rng::seed_from_u64(seed))
+        Self::of([ChaCha8Rng::seed_from_u64(seed), ChaCha8Rng::seed_from_u64(seed)])
+    }
+
+    /// Of two generators with the same key.
+    fn of([words, mut halves]: [ChaCha8Rng; 2]) -> Self {
+        halves.set_stream(1);
+        let ahead = std::array::from_fn(|_| halves.next_u32() as u16);
+        Random { words, halves, ahead, next: 0 }
     }
 
     /// Another one, of which the numbers of this one tell nothing.
     pub fn split(&mut self) -> Self {
         let mut key = [0; 32];
-        self.0.fill_bytes(&mut key);
-        Random(ChaCha8Rng::from_seed(key))
+        self.words.fill_bytes(&mut key);
+        Self::of([ChaCha8Rng::from_seed(key), ChaCha8Rng::from_seed(key)])
     }
 
     /// Any 16 bits.
     #[inline]
     pub fn u16(&mut self) -> u16 {
-        self.u32() as u16
+        let place = &mut self.ahead[self.next % AHEAD];
+        self.next = (self.next + 1) % AHEAD;
+        std::mem::replace(place, self.halves.next_u32() as u16)
+    }
+
+    /// What [`Random::u16`] will give after `nth` others, to prepare for it: of the next 16 numbers;
+    /// a wrong one for those after them.
+    #[inline]
+    pub fn foretold_u16(&self, nth: usize) -> u16 {
+        self.ahead[(self.next + nth) % AHEAD]
     }
 
     /// Any 32 bits.
     #[inline]
     pub fn u32(&mut self) -> u32 {
-        self.0.next_u32()
+        self.words.next_u32()
     }
 
     /// Any 32 bits but zero.
@@ -84,7 +110,7 @@ impl Random {
     /// Any 64 bits.
     #[inline]
     pub fn u64(&mut self) -> u64 {
-        self.0.next_u64()
+        self.words.next_u64()
     }
 }
 
@@ -118,8 +144,19 @@ mod tests {
             [random.u64(), random.split().u64(), u64::from(random.u32()), u64::from(random.u16())];
         assert_eq!(
             numbers.map(|n| format!("{n:x}")).join(" "),
-            "67094cea8ca40db1 4fef0c2ab6bedaae e9e22058 8d36"
+            "67094cea8ca40db1 4fef0c2ab6bedaae e9e22058 ade7"
         );
+    }
+
+    #[test]
+    fn numbers_come_as_foretold() {
+        let mut random = Random::seeded(3);
+        for nth in (0..AHEAD).cycle().take(100) {
+            let foretold = random.foretold_u16(nth);
+            random.u32();
+            (0..nth).for_each(|_| _ = random.u16());
+            assert_eq!(random.u16(), foretold);
+        }
     }
 
     #[test]
