@@ -161,6 +161,27 @@ fn address(t: &mut Tuple, range: &Range, manip: Manip) {
     }
 }
 
+/// What a port may become that no rule says more of, first value and how many: it keeps the meaning
+/// that its size has by convention.
+const fn usual_choices(port: u16) -> (u16, u32) {
+    match port {
+        0..512 => (1, 511),
+        512..1024 => (600, 424),
+        _ => (1024, 64512),
+    }
+}
+
+/// One of the choices, by a number that may be larger than how many there are.
+const fn choice((first, count): (u16, u32), offset: u16) -> u16 {
+    first.wrapping_add((offset as u32 % count) as u16)
+}
+
+/// The port that a source port becomes, if it is taken and no rule says more of it, by the number
+/// that is drawn then.
+pub const fn drawn_port(port: u16, number: u16) -> u16 {
+    choice(usual_choices(port), number)
+}
+
 /// Which part of the tuple is a port, and what it may be: first value and how many. `None` if it is
 /// to stay.
 fn choices(t: &Tuple, range: &Range, manip: Manip, has_master: bool) -> Option<(u16, u32)> {
@@ -183,12 +204,7 @@ fn choices(t: &Tuple, range: &Range, manip: Manip, has_master: bool) -> Option<(
             if manip == Manip::Destination {
                 return None;
             }
-            // A port keeps the meaning that its size has by convention.
-            Some(match t.src_id {
-                0..512 => (1, 511),
-                512..1024 => (600, 424),
-                _ => (1024, 64512),
-            })
+            Some(usual_choices(t.src_id))
         }
         _ => None,
     }
@@ -202,7 +218,8 @@ fn identifier(
     flows: &mut impl Flows,
     random: &mut Random,
 ) {
-    let Some((first, count)) = choices(t, range, manip, flows.has_master()) else { return };
+    let Some(choices) = choices(t, range, manip, flows.has_master()) else { return };
+    let (_, count) = choices;
     let icmp = matches!(t.protocol, protocol::ICMP | protocol::ICMPV6);
     let by_source = icmp || manip == Manip::Source;
     let present = if by_source { t.src_id } else { t.dst_id };
@@ -216,8 +233,7 @@ fn identifier(
     let mut attempts = count.min(ATTEMPTS);
     loop {
         for i in 0..attempts {
-            let id = first.wrapping_add((u32::from(offset) % count) as u16);
-            *(if by_source { &mut t.src_id } else { &mut t.dst_id }) = id;
+            *(if by_source { &mut t.src_id } else { &mut t.dst_id }) = choice(choices, offset);
             let reply = inverse(t);
             let harder = attempts - i <= HARDER && t.protocol == protocol::TCP;
             let taken = if harder { flows.make_room(&reply) } else { flows.is_taken(&reply) };

@@ -3,7 +3,7 @@
 //! What is found out about packets before their turn, so that memory is fetched in time.
 
 use crate::dissect::{self, Layers};
-use crate::table::Conntrack;
+use crate::table::{Conntrack, Translation};
 use crate::tuple::{IPV4, IPV6, PortTuple4};
 use crate::{Direction, Tuple};
 
@@ -23,11 +23,19 @@ pub struct TupleLookup {
     offset: u16,
     /// The connection that it is likely to find, when its place in the hash table has come.
     likely: Option<(u32, Direction)>,
+    /// What the connection is likely to be translated to, if it begins.
+    translation: Option<Translation>,
 }
 
 impl Default for TupleLookup {
     fn default() -> Self {
-        TupleLookup { sought: Sought::Other(Tuple::ZERO), hash: 0, offset: 0, likely: None }
+        TupleLookup {
+            sought: Sought::Other(Tuple::ZERO),
+            hash: 0,
+            offset: 0,
+            likely: None,
+            translation: None,
+        }
     }
 }
 
@@ -108,14 +116,28 @@ impl Conntrack {
     fn lookup_of(&self, tuple: Tuple, offset: u16) -> TupleLookup {
         let hash = self.hash(&tuple);
         self.prefetch_bucket(hash);
-        TupleLookup { sought: Sought::Other(tuple), hash, offset, likely: None }
+        TupleLookup { sought: Sought::Other(tuple), hash, offset, likely: None, translation: None }
     }
 
-    /// Fetches the entry that a packet is likely to lead to, or what is asked if it begins a
-    /// connection, when its place in the hash table has come.
+    /// Fetches the entry that a packet is likely to lead to, when its place in the hash table has
+    /// come. `false` if it is likely to begin a connection that is translated: then what is asked
+    /// about that is sought.
     #[inline]
-    pub fn prefetch_sought(&self, lookup: &mut TupleLookup) {
-        lookup.likely = self.prefetch_candidate(|| lookup.tuple(), lookup.hash);
+    pub fn prefetch_sought(&self, lookup: &mut TupleLookup) -> bool {
+        lookup.likely = self.prefetch_candidate(lookup.hash);
+        if lookup.likely.is_some() || !self.translates() {
+            return true;
+        }
+        lookup.translation = self.seek_translation(&lookup.tuple());
+        lookup.translation.is_none()
+    }
+
+    /// Fetches what is asked about the translation of a packet that is likely to begin a connection,
+    /// when the places that were sought have come. If another connection is likely to have its
+    /// port, `draw` gives its reply tuple another one, and the result is `true`.
+    #[inline]
+    pub fn prefetch_translated(&self, lookup: &TupleLookup, draw: impl FnOnce(&mut Tuple)) -> bool {
+        lookup.translation.as_ref().is_some_and(|to| self.prefetch_translation(to, draw))
     }
 
     /// What a lookup finds now.

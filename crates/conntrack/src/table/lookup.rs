@@ -17,6 +17,15 @@ pub(crate) fn sides(original: &Tuple, reply: &Tuple) -> [Option<Direction>; 2] {
     }
 }
 
+/// What a connection that begins is likely to be translated to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Translation {
+    reply: Tuple,
+    hash: u64,
+    /// The list of its source.
+    source: usize,
+}
+
 impl Conntrack {
     /// The keyed hash of a tuple.
     #[inline(always)]
@@ -36,25 +45,24 @@ impl Conntrack {
         self.index.prefetch(hash);
     }
 
-    /// Fetches the entry that a search for this tuple and its hash is likely to find, when what it
-    /// looks at first has come, and says which that is; without one, what source translation asks
-    /// about a connection that begins.
+    /// Fetches the entry that a search for this hash is likely to find, when what it looks at first
+    /// has come, and says which that is.
     #[inline]
-    pub(crate) fn prefetch_candidate(
-        &self,
-        tuple: impl FnOnce() -> Tuple,
-        hash: u64,
-    ) -> Option<(u32, Direction)> {
+    pub(crate) fn prefetch_candidate(&self, hash: u64) -> Option<(u32, Direction)> {
         let candidate = self.index.candidate(hash);
         if let Some((n, direction)) = candidate {
             // What is translated leaves as the other direction says.
             let both = direction == Direction::Reply || !self.sources.is_empty();
             self.store.prefetch(n, both);
             self.prefetch_memo(n);
-        } else if !self.sources.is_empty() {
-            self.prefetch_translation(&tuple());
         }
         candidate
+    }
+
+    /// Whether connections are translated.
+    #[inline(always)]
+    pub(crate) fn translates(&self) -> bool {
+        !self.sources.is_empty()
     }
 
     /// Whether a search for a tuple, which `is` compares with one, would find this direction of
@@ -72,14 +80,37 @@ impl Conntrack {
         e.status & STATE == status::CONFIRMED && is(e.tuple(direction))
     }
 
-    /// Fetches what is asked about a connection that begins with this tuple and is translated as
-    /// the last one was.
+    /// Where to look whether a connection that begins with this tuple can be translated as the last
+    /// one was: the places are fetched. `None` if nothing was translated yet.
     #[inline(never)]
-    fn prefetch_translation(&self, tuple: &Tuple) {
-        self.sources.prefetch(&self.hasher, tuple);
-        if let Some(reply) = self.sources.likely_reply(tuple) {
-            self.prefetch_bucket(self.hash(&reply));
+    pub(crate) fn seek_translation(&self, original: &Tuple) -> Option<Translation> {
+        let reply = self.sources.likely_reply(original)?;
+        let translation = Translation {
+            reply,
+            hash: self.hash(&reply),
+            source: self.sources.prefetch(&self.hasher, original),
+        };
+        self.prefetch_bucket(translation.hash);
+        Some(translation)
+    }
+
+    /// Fetches what is asked then, when the places have come. If another connection is likely to
+    /// have the tuple, `draw` gives it another port, and the result is `true`.
+    #[inline(never)]
+    pub(crate) fn prefetch_translation(
+        &self,
+        translation: &Translation,
+        draw: impl FnOnce(&mut Tuple),
+    ) -> bool {
+        if let Some(latest) = self.sources.latest(translation.source) {
+            self.store.prefetch(latest, true);
         }
+        let Some((other, _)) = self.index.candidate(translation.hash) else { return false };
+        self.store.prefetch(other, true);
+        let mut reply = translation.reply;
+        draw(&mut reply);
+        self.prefetch_bucket(self.hash(&reply));
+        true
     }
 
     /// Fetches what entering these tuples into the directory of all workers looks at.

@@ -50,7 +50,7 @@ pub use template::{PolicyError, Template};
 pub(crate) use entry::NONE;
 pub(crate) use expect::zone_of;
 pub(crate) use life::NotEntered;
-pub(crate) use lookup::sides;
+pub(crate) use lookup::{Translation, sides};
 
 use crate::complaint::Complaints;
 use crate::helper;

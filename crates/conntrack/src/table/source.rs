@@ -34,12 +34,20 @@ impl Sources {
         (hasher.source(tuple) >> 32) as usize & (self.heads.len() - 1)
     }
 
-    /// Asks the processor to fetch the head of a tuple's list.
+    /// The number of a tuple's list, the head of which the processor is asked to fetch.
     #[inline]
-    pub(crate) fn prefetch(&self, hasher: &Hasher, tuple: &Tuple) {
-        if !self.is_empty() {
-            prefetch(&self.heads[self.bucket(hasher, tuple)]);
+    pub(crate) fn prefetch(&self, hasher: &Hasher, tuple: &Tuple) -> usize {
+        if self.is_empty() {
+            return 0;
         }
+        let list = self.bucket(hasher, tuple);
+        prefetch(&self.heads[list]);
+        list
+    }
+
+    /// The head of a list.
+    pub(crate) fn latest(&self, list: usize) -> Option<u32> {
+        self.heads.get(list).copied().filter(|n| *n != NONE)
     }
 
     /// The reply tuple of a connection that is translated to the address that the last one was, and

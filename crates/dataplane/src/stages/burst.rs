@@ -182,7 +182,8 @@ impl<'a, S: Sink> Worker<'a, S> {
     ) {
         prefetcher.reach(turn, || {
             let conntrack = self.hooks.tracks().then_some(&self.state.conntrack);
-            Ahead { frames, wanted: wanted(), fast_path, conntrack }
+            let random = &self.state.numbers.random;
+            Ahead { frames, wanted: wanted(), fast_path, conntrack, random }
         });
     }
 

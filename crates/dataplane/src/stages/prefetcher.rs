@@ -5,7 +5,9 @@
 
 use penstock_conntrack::{Conntrack, TupleLookup};
 use penstock_jit::Head;
+use penstock_nat::choose::drawn_port;
 use penstock_packet::Frame;
+use penstock_random::Random;
 use penstock_wire::cache::prefetch;
 use penstock_wire::ethernet;
 use penstock_wire::frame::{Around, ip_packet};
@@ -38,6 +40,8 @@ pub(crate) struct Prefetcher {
     routes: RoutesAhead,
     /// Frames with prefetched entries.
     fetched: usize,
+    /// Those that are likely to begin a connection that is translated.
+    beginning: PendingFrames,
     /// The turn at which there is something to do again.
     due: usize,
 }
@@ -50,6 +54,7 @@ impl Default for Prefetcher {
             sought: PendingFrames::NONE,
             routes: RoutesAhead::new(),
             fetched: 0,
+            beginning: PendingFrames::NONE,
             due: 0,
         }
     }
@@ -68,6 +73,8 @@ pub(crate) struct Ahead<'a> {
     pub(crate) fast_path: Option<&'a FastPath<'a>>,
     /// Where connections are looked up, if they are tracked.
     pub(crate) conntrack: Option<&'a Conntrack>,
+    /// What ports are drawn by.
+    pub(crate) random: &'a Random,
 }
 
 impl Prefetcher {
@@ -79,6 +86,7 @@ impl Prefetcher {
         self.headers.begin();
         self.sought = PendingFrames::NONE;
         self.routes.begin();
+        self.beginning = PendingFrames::NONE;
         (self.fetched, self.due) = (0, 0);
     }
 
@@ -102,11 +110,26 @@ impl Prefetcher {
         self.due = self.due.max(turn + Self::STEP);
         let near = (turn + 2 * Self::STEP).min(ahead.frames.len()).min(BURST);
         for at in self.fetched.max(turn)..near {
-            if self.sought.has(at) {
-                conntrack.prefetch_sought(&mut self.lookups[at]);
+            if self.sought.has(at) && !conntrack.prefetch_sought(&mut self.lookups[at]) {
+                self.beginning = self.beginning.with(at);
             }
         }
         self.fetched = self.fetched.max(near);
+        if self.beginning != PendingFrames::NONE {
+            self.prefetch_translations(turn, conntrack, ahead.random);
+        }
+    }
+
+    /// Fetches what is asked about the translation of connections that begin next.
+    #[inline(never)]
+    fn prefetch_translations(&self, turn: usize, conntrack: &Conntrack, random: &Random) {
+        let mut drawn = 0;
+        for at in (turn..(turn + Self::STEP).min(BURST)).filter(|at| self.beginning.has(*at)) {
+            let draws = conntrack.prefetch_translated(&self.lookups[at], |reply| {
+                reply.dst_id = drawn_port(reply.dst_id, random.foretold_u16(drawn));
+            });
+            drawn += usize::from(draws);
+        }
     }
 
     /// Reads the headers of frames, and asks for what follows from them.
