@@ -23,7 +23,9 @@ pub struct TupleLookup {
     offset: u16,
     /// The connection that it is likely to find, when its place in the hash table has come.
     likely: Option<(u32, Direction)>,
-    /// What the connection is likely to be translated to, if it begins.
+    /// The hash of the tuple of its answers, if it is likely to begin one.
+    pub(super) reply_hash: Option<u64>,
+    /// What that is likely to be translated to.
     translation: Option<Translation>,
 }
 
@@ -34,6 +36,7 @@ impl Default for TupleLookup {
             hash: 0,
             offset: 0,
             likely: None,
+            reply_hash: None,
             translation: None,
         }
     }
@@ -74,7 +77,7 @@ impl Conntrack {
     pub fn seek(&self, network: &[u8], lookup: &mut TupleLookup) -> bool {
         let Some(at) = dissect::layers(network) else { return false };
         let Some(tuple) = self.tuple_at(network, &at, 0) else { return false };
-        *lookup = self.lookup_of(tuple, at.offset as u16);
+        self.place(lookup, Sought::Other(tuple), self.hash(&tuple), at.offset as u16);
         true
     }
 
@@ -84,13 +87,7 @@ impl Conntrack {
     pub fn seek_ports4(&self, header: &[u8; 24], lookup: &mut TupleLookup) {
         const LEN: u16 = 20;
         let tuple = PortTuple4::of(header);
-        let hash = self.hash_ports4(&tuple);
-        self.prefetch_bucket(hash);
-        // Field by field: it is not put together elsewhere first.
-        lookup.sought = Sought::Ports4(tuple);
-        lookup.hash = hash;
-        lookup.offset = LEN;
-        lookup.likely = None;
+        self.place(lookup, Sought::Ports4(tuple), self.hash_ports4(&tuple), LEN);
     }
 
     /// Finds out where to look up an IPv6 packet of TCP or UDP, as [`Conntrack::seek`]: the header
@@ -109,26 +106,36 @@ impl Conntrack {
             l3: IPV6,
             protocol: header[6],
         };
-        *lookup = self.lookup_of(tuple, LEN as u16);
+        self.place(lookup, Sought::Other(tuple), self.hash(&tuple), LEN as u16);
     }
 
+    /// Another packet is sought: the place in the hash table is fetched.
     #[inline(always)]
-    fn lookup_of(&self, tuple: Tuple, offset: u16) -> TupleLookup {
-        let hash = self.hash(&tuple);
+    fn place(&self, lookup: &mut TupleLookup, sought: Sought, hash: u64, offset: u16) {
         self.prefetch_bucket(hash);
-        TupleLookup { sought: Sought::Other(tuple), hash, offset, likely: None, translation: None }
+        // Field by field: it is not put together elsewhere first.
+        lookup.sought = sought;
+        lookup.hash = hash;
+        lookup.offset = offset;
+        lookup.likely = None;
+        lookup.reply_hash = None;
     }
 
     /// Fetches the entry that a packet is likely to lead to, when its place in the hash table has
-    /// come. `false` if it is likely to begin a connection that is translated: then what is asked
-    /// about that is sought.
+    /// come, or what is asked if it begins a connection. `false` if that is likely to be translated:
+    /// then [`Conntrack::prefetch_translated`] has more to fetch.
     #[inline]
     pub fn prefetch_sought(&self, lookup: &mut TupleLookup) -> bool {
         lookup.likely = self.prefetch_candidate(lookup.hash);
-        if lookup.likely.is_some() || !self.translates() {
-            return true;
-        }
-        lookup.translation = self.seek_translation(&lookup.tuple());
+        lookup.likely.is_some() || self.seek_beginning(lookup)
+    }
+
+    #[inline(never)]
+    fn seek_beginning(&self, lookup: &mut TupleLookup) -> bool {
+        let original = lookup.tuple();
+        lookup.reply_hash = original.invert().map(|reply| self.hash(&reply));
+        lookup.reply_hash.into_iter().for_each(|hash| self.prefetch_bucket(hash));
+        lookup.translation = self.seek_translation(&original);
         lookup.translation.is_none()
     }
 

@@ -144,7 +144,8 @@ impl Conntrack {
                     Ok(Some(n))
                 }
                 Known::Absent(lookup) => {
-                    self.begin(&mut p, &lookup.tuple(), [0; 2], lookup.hash, template)
+                    let hashes = (lookup.hash, lookup.reply_hash);
+                    self.begin(&mut p, &lookup.tuple(), [0; 2], hashes, template)
                 }
                 Known::Nothing => self.look_up(&mut p, template),
             };
@@ -278,7 +279,7 @@ impl Conntrack {
         let zones = self.template_zones(template);
         let (found, hash) = self.find_in_zones(&mut tuple, zones);
         let Some((n, direction)) = found else {
-            return self.begin(p, &tuple, zones, hash, template);
+            return self.begin(p, &tuple, zones, (hash, None), template);
         };
         p.info = self.info_of(n, direction);
         Ok(Some(n))
@@ -296,20 +297,21 @@ impl Conntrack {
         }
     }
 
-    /// Makes an entry (`init_conntrack()`).
+    /// Makes an entry (`init_conntrack()`). The hash of the tuple is given, and that of its inverse in
+    /// the same zone, if it is known.
     fn begin(
         &mut self,
         p: &mut PacketView<'_>,
         tuple: &Tuple,
         zones: [u16; 2],
-        hash: u64,
+        (hash, reply_hash): (u64, Option<u64>),
         template: u16,
     ) -> Result<Option<u32>, Full> {
         p.info = CtInfo::New;
         let Some(mut reply) = tuple.invert() else { return Ok(None) };
         reply.zone = zones[1];
+        let hashes = [hash, reply_hash.unwrap_or_else(|| self.hash(&reply))];
         // It is looked up when the packet leaves.
-        let hashes = [hash, self.hash(&reply)];
         self.prefetch_bucket(hashes[1]);
         self.prefetch_directory([tuple, &reply]);
         let n = self.allocate(tuple, &reply, hash).ok_or(Full)?;

@@ -59,12 +59,6 @@ impl Conntrack {
         candidate
     }
 
-    /// Whether connections are translated.
-    #[inline(always)]
-    pub(crate) fn translates(&self) -> bool {
-        !self.sources.is_empty()
-    }
-
     /// Whether a search for a tuple, which `is` compares with one, would find this direction of
     /// this entry: it is in the table by both of its tuples, which no other entry then has. Not to
     /// be asked where source and destination are the same address.
@@ -82,7 +76,7 @@ impl Conntrack {
 
     /// Where to look whether a connection that begins with this tuple can be translated as the last
     /// one was: the places are fetched. `None` if nothing was translated yet.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn seek_translation(&self, original: &Tuple) -> Option<Translation> {
         let reply = self.sources.likely_reply(original)?;
         let translation = Translation {
