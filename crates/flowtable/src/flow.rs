@@ -3,7 +3,7 @@
 //! A flow: a cache line for each direction, and what only its beginning and end need.
 
 use crate::arrival::ArrivalId;
-use crate::key::{self, IPV4, Key};
+use crate::key::{self, IPV4, Key, Key4};
 use crate::xmit::XmitId;
 
 /// Direction of a flow, as of its connection.
@@ -38,6 +38,29 @@ pub struct At {
     pub direction: Direction,
 }
 
+/// A direction of a flow in its table, as one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct HalfId(pub(crate) u32);
+
+impl HalfId {
+    /// Of no flow.
+    pub const NONE: HalfId = HalfId(u32::MAX);
+
+    /// The number of a direction of a flow.
+    #[inline(always)]
+    pub const fn of(at: At) -> Self {
+        HalfId(at.flow << 1 | at.direction as u32)
+    }
+
+    /// The direction of a flow with this number.
+    #[inline(always)]
+    pub const fn at(self) -> At {
+        let direction = if self.0 & 1 == 0 { Direction::Original } else { Direction::Reply };
+        At { flow: self.0 >> 1, direction }
+    }
+}
+
 /// Bits of [`Half::state`], the same in both directions.
 pub mod state {
     /// On its way back to connection tracking: packets do not find it (`NF_FLOW_TEARDOWN`).
@@ -59,11 +82,10 @@ pub mod state {
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Half {
-    /// Source address over IPv4, as on the wire. Over IPv6, the number of the pair of addresses.
-    pub(crate) src: u32,
-    pub(crate) dst: u32,
-    pub(crate) ports: u32,
-    pub(crate) arrival: ArrivalId,
+    /// Addresses over IPv4, as [`Key4`] has them. Over IPv6, the number of the pair of addresses.
+    pub(crate) addresses: u64,
+    /// Ports and arrival, as [`Key4`] has them.
+    pub(crate) place: u64,
     pub(crate) l3: u8,
     pub(crate) l4: u8,
     /// Bits of [`state`].
@@ -94,10 +116,8 @@ const _: () = assert!(size_of::<Half>() == 64);
 
 impl Half {
     pub(crate) const FREE: Half = Half {
-        src: 0,
-        dst: 0,
-        ports: 0,
-        arrival: ArrivalId(0),
+        addresses: 0,
+        place: 0,
         l3: 0,
         l4: 0,
         state: 0,
@@ -134,7 +154,7 @@ impl Half {
     /// Where its packets arrive.
     #[inline(always)]
     pub fn arrival(&self) -> ArrivalId {
-        self.arrival
+        key::ports_and_arrival(self.place).1
     }
 
     /// Notes packets: the time of the latest, their number, and their bytes from the network header
@@ -149,13 +169,23 @@ impl Half {
     /// Whether packets with this key belong here; over IPv6 its addresses are compared elsewhere.
     #[inline(always)]
     pub(crate) fn is(&self, key: &Key) -> bool {
-        let same = self.ports == key.ports
-            && self.arrival == key.arrival
+        let words = Key4::of(key);
+        let same = self.place == words.place
             && self.l3 == key.l3
             && self.l4 == key.l4
             && self.state & (state::TEARDOWN | state::LIVE) == state::LIVE;
-        same && (self.l3 != IPV4
-            || (self.src == key::low4(key.src) && self.dst == key::low4(key.dst)))
+        same && (self.l3 != IPV4 || self.addresses == words.addresses)
+    }
+
+    /// [`Half::is`] of a key over IPv4.
+    #[inline(always)]
+    pub(crate) fn is4(&self, key: &Key4) -> bool {
+        let kind = |l3, l4, state| u32::from_le_bytes([l3, l4, state, 0]);
+        let mask = kind(u8::MAX, u8::MAX, state::TEARDOWN | state::LIVE);
+        let own = kind(self.l3, self.l4, self.state);
+        self.addresses == key.addresses
+            && self.place == key.place
+            && own & mask == kind(IPV4, key.l4, state::LIVE)
     }
 }
 

@@ -2,7 +2,7 @@
 
 //! The keyed hash of keys.
 
-use crate::key::{IPV4, Key};
+use crate::key::{self, IPV4, Key, Key4};
 
 /// Hashes with a secret, so that senders cannot choose flows that collide.
 #[derive(Clone, Debug)]
@@ -17,6 +17,12 @@ const fn fold(a: u64, b: u64) -> u64 {
     (wide as u64) ^ (wide >> 64) as u64
 }
 
+/// The protocols, where they change what is folded last.
+#[inline(always)]
+const fn kind(l3: u8, l4: u8) -> u64 {
+    ((l4 as u64) << 8 | l3 as u64) << 40
+}
+
 /// 2^64 divided by the golden ratio, odd.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -29,18 +35,23 @@ impl Hasher {
     #[inline(always)]
     pub fn key(&self, key: &Key) -> u64 {
         let k = &self.keys;
-        let where_to = u64::from(key.ports) << 32 | u64::from(key.arrival.0);
-        let kind = u64::from(key.l4) << 8 | u64::from(key.l3);
         if key.l3 == IPV4 {
-            // Both addresses are half words.
-            let addresses = key.src[0] | key.dst[0].rotate_left(32);
-            let h = fold(addresses ^ k[0], where_to ^ k[1]);
-            return fold(h ^ k[2] ^ kind << 40, MIX);
+            return self.key4(&Key4::of(key));
         }
+        let where_to = key::place(key.ports, key.arrival);
+        let kind = kind(key.l3, key.l4);
         let a = fold(key.src[0] ^ k[0], key.dst[0] ^ k[1]);
         let b = fold(key.src[1] ^ k[3], key.dst[1] ^ k[4]);
         let h = fold(a ^ b.rotate_left(32) ^ k[2], where_to ^ k[5]);
-        fold(h ^ kind << 40, MIX)
+        fold(h ^ kind, MIX)
+    }
+
+    /// [`Hasher::key`] of a key over IPv4.
+    #[inline(always)]
+    pub fn key4(&self, key: &Key4) -> u64 {
+        let k = &self.keys;
+        let h = fold(key.addresses ^ k[0], key.place ^ k[1]);
+        fold(h ^ k[2] ^ kind(IPV4, key.l4), MIX)
     }
 }
 

@@ -9,7 +9,7 @@
 use penstock_wire::bucket::{self, Bucket, PLACES};
 use penstock_wire::cache::prefetch;
 
-use crate::flow::{At, Direction};
+use crate::flow::{At, HalfId};
 
 const PARTS: usize = 256;
 /// Of eight: a part grows when more places are used.
@@ -29,18 +29,17 @@ struct Part {
 
 #[derive(Debug)]
 pub(crate) struct Index {
-    parts: Box<[Part]>,
+    parts: Box<[Part; PARTS]>,
 }
 
 #[inline(always)]
 const fn value(at: At) -> u32 {
-    (at.flow << 1 | at.direction as u32) + 1
+    HalfId::of(at).0 + 1
 }
 
 #[inline(always)]
-const fn unpack(value: u32) -> At {
-    let n = value.wrapping_sub(1);
-    At { flow: n >> 1, direction: if n & 1 == 0 { Direction::Original } else { Direction::Reply } }
+const fn unpack(value: u32) -> HalfId {
+    HalfId(value.wrapping_sub(1))
 }
 
 const fn tag(hash: u64) -> u32 {
@@ -121,7 +120,7 @@ impl Part {
 
 impl Index {
     pub fn new() -> Self {
-        Index { parts: (0..PARTS).map(|_| Part::new(1)).collect() }
+        Index { parts: Box::new(std::array::from_fn(|_| Part::new(1))) }
     }
 
     #[inline(always)]
@@ -138,12 +137,12 @@ impl Index {
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
         let part = self.part(hash);
-        prefetch(&part.buckets[part.home(tag(hash))]);
+        part.buckets.get(part.home(tag(hash))).map(prefetch);
     }
 
     /// The first flow with this hash for which `is` says so.
     #[inline(always)]
-    pub fn find(&self, hash: u64, mut is: impl FnMut(At) -> bool) -> Option<At> {
+    pub fn find(&self, hash: u64, mut is: impl FnMut(HalfId) -> bool) -> Option<HalfId> {
         let part = self.part(hash);
         let tag = tag(hash);
         let home = part.home(tag);
@@ -167,13 +166,12 @@ impl Index {
 
     /// What a search for `hash` is likely to meet in its first bucket.
     #[inline(always)]
-    pub fn candidate(&self, hash: u64) -> Option<At> {
+    pub fn candidate(&self, hash: u64) -> HalfId {
         let part = self.part(hash);
         let tag = tag(hash);
-        let Line(bucket) = &part.buckets[part.home(tag)];
+        let Some(Line(bucket)) = part.buckets.get(part.home(tag)) else { return HalfId::NONE };
         // Without a match it is the first place: who takes it looks whether it is the right one.
-        let value = bucket::value(bucket, bucket::matches(bucket, tag).trailing_zeros() as usize);
-        (value != 0).then(|| unpack(value))
+        unpack(bucket::value(bucket, bucket::matches(bucket, tag).trailing_zeros() as usize))
     }
 
     /// Enters a flow.
@@ -198,6 +196,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::flow::Direction;
 
     #[test]
     fn index_agrees_with_a_hash_map_under_random_operations() {
@@ -220,7 +219,7 @@ mod tests {
                 }
             }
             for &(hash, at) in map.values().take(5) {
-                assert_eq!(index.find(hash, |found| found == at), Some(at));
+                assert_eq!(index.find(hash, |found| found.at() == at).map(HalfId::at), Some(at));
             }
         }
         for (flow, (hash, at)) in map {

@@ -30,6 +30,49 @@ pub struct Key {
     pub l4: u8,
 }
 
+/// The key of a direction over IPv4 in words, for packets of which many are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Key4 {
+    /// Source address, then destination address, as on the wire.
+    pub addresses: u64,
+    /// What [`place`] makes of ports and arrival.
+    pub place: u64,
+    /// Protocol number: TCP, UDP, GRE.
+    pub l4: u8,
+}
+
+/// Ports, as keys have them, and where packets arrive in one word.
+#[inline(always)]
+pub const fn place(ports: u32, arrival: ArrivalId) -> u64 {
+    ports as u64 | (arrival.0 as u64) << 32
+}
+
+/// [`place`] taken apart.
+#[inline(always)]
+pub const fn ports_and_arrival(place: u64) -> (u32, ArrivalId) {
+    (place as u32, ArrivalId((place >> 32) as u32))
+}
+
+/// Source and destination over IPv4 in one word, and back.
+#[inline(always)]
+pub(crate) fn pair4(src: u32, dst: u32) -> u64 {
+    let ([a, b, c, d], [e, f, g, h]) = (src.to_ne_bytes(), dst.to_ne_bytes());
+    u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
+
+#[inline(always)]
+fn unpair4(addresses: u64) -> (u32, u32) {
+    let [a, b, c, d, e, f, g, h] = addresses.to_ne_bytes();
+    (u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h]))
+}
+
+/// Source and destination over IPv4 in the form of keys.
+#[inline(always)]
+pub(crate) fn wide4(addresses: u64) -> [[u64; 2]; 2] {
+    let (src, dst) = unpair4(addresses);
+    [src, dst].map(from_low4)
+}
+
 /// An address in the form of keys.
 pub fn address(address: IpAddr) -> [u64; 2] {
     match address {
@@ -70,6 +113,21 @@ pub(crate) fn from_low4(bytes: u32) -> [u64; 2] {
 pub fn ports(ports: [u16; 2]) -> u32 {
     let [[a, b], [c, d]] = ports.map(u16::to_be_bytes);
     u32::from_ne_bytes([a, b, c, d])
+}
+
+impl Key4 {
+    /// The words of a key; of one over IPv6 they say nothing.
+    #[inline(always)]
+    pub fn of(key: &Key) -> Self {
+        let addresses = pair4(low4(key.src), low4(key.dst));
+        Key4 { addresses, place: place(key.ports, key.arrival), l4: key.l4 }
+    }
+
+    /// The key that it is.
+    pub fn key(&self) -> Key {
+        let ([src, dst], (ports, arrival)) = (wide4(self.addresses), ports_and_arrival(self.place));
+        Key { src, dst, ports, arrival, l3: IPV4, l4: self.l4 }
+    }
 }
 
 impl Key {
@@ -163,5 +221,9 @@ mod tests {
             assert_eq!((key.source(), key.destination(), key.port_numbers()), (a, b, [1000, 53]));
         }
         assert_eq!(from_low4(low4(address4([1, 2, 3, 4]))), address4([1, 2, 3, 4]));
+        let key = Key::v4([1, 2, 3, 4], [5, 6, 7, 8], [1000, 53], 17).arriving(ArrivalId(9));
+        let words = Key4::of(&key);
+        assert_eq!(words.key(), key);
+        assert_eq!(words.addresses.to_ne_bytes(), [1, 2, 3, 4, 5, 6, 7, 8]);
     }
 }

@@ -59,8 +59,8 @@ mod interned;
 mod memory;
 
 pub use arrival::{Arrival, ArrivalId, Encap, Tunnel};
-pub use flow::{At, Direction, Half, Life, state};
-pub use key::Key;
+pub use flow::{At, Direction, Half, HalfId, Life, state};
+pub use key::{Key, Key4};
 
 pub use offload::{FlowOffload, Offloader};
 pub use table::{AddError, Flowtable, Limits, NewFlow, NewHalf};

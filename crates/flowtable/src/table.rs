@@ -3,11 +3,11 @@
 //! The table: flows by number, found by the key of either direction.
 
 use crate::arrival::{Arrival, ArrivalId};
-use crate::flow::{Addresses, At, Direction, Half, Life, state};
+use crate::flow::{Addresses, At, Direction, Half, HalfId, Life, state};
 use crate::hash::Hasher;
 use crate::index::Index;
 use crate::interned::Interned;
-use crate::key::{self, IPV4, Key};
+use crate::key::{self, IPV4, Key, Key4};
 use crate::memory;
 use crate::rewrite;
 use crate::xmit::{Xmit, XmitId};
@@ -148,6 +148,12 @@ impl Flowtable {
         self.hasher.key(key)
     }
 
+    /// [`Flowtable::hash`] of a key over IPv4.
+    #[inline(always)]
+    pub fn hash4(&self, key: &Key4) -> u64 {
+        self.hasher.key4(key)
+    }
+
     /// First step of finding several: fetches the bucket for a hash.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
@@ -155,12 +161,24 @@ impl Flowtable {
     }
 
     /// Second step, when the bucket has come: fetches the direction of a flow that it is likely to
-    /// be, and gives it for [`Flowtable::is`].
+    /// be, and gives it for [`Flowtable::is4`].
     #[inline(always)]
-    pub fn prefetch_flow(&self, hash: u64) -> Option<At> {
-        let at = self.index.candidate(hash)?;
-        penstock_wire::cache::prefetch(&self.halves.get(at.flow as usize)?[at.direction as usize]);
-        Some(at)
+    pub fn prefetch_flow(&self, hash: u64) -> HalfId {
+        let id = self.index.candidate(hash);
+        self.halves.as_flattened().get(id.0 as usize).map(penstock_wire::cache::prefetch);
+        id
+    }
+
+    /// Whether packets with this key belong to a direction of a flow. Any number may be given.
+    #[inline(always)]
+    pub fn is4(&self, id: HalfId, key: &Key4) -> bool {
+        self.halves.as_flattened().get(id.0 as usize).is_some_and(|half| half.is4(key))
+    }
+
+    /// [`Flowtable::find`] over IPv4.
+    #[inline(always)]
+    pub fn find4(&self, hash: u64, key: &Key4) -> Option<HalfId> {
+        self.index.find(hash, |id| self.is4(id, key))
     }
 
     /// Whether packets with this key belong to a direction of a flow.
@@ -175,11 +193,11 @@ impl Flowtable {
     /// not found.
     #[inline(always)]
     pub fn find(&self, hash: u64, key: &Key) -> Option<At> {
-        self.index.find(hash, |at| self.is(at, key))
+        self.index.find(hash, |id| self.is(id.at(), key)).map(HalfId::at)
     }
 
     fn addresses_are(&self, at: At, key: &Key) -> bool {
-        let number = self.halves[at.flow as usize][at.direction as usize].src;
+        let number = self.halves[at.flow as usize][at.direction as usize].addresses;
         self.addresses
             .get(number as usize)
             .is_some_and(|a| a.of[at.direction as usize] == [key.src, key.dst])
@@ -210,6 +228,12 @@ impl Flowtable {
     #[inline(always)]
     pub fn half(&self, at: At) -> &Half {
         &self.halves[at.flow as usize][at.direction as usize]
+    }
+
+    /// The direction of a flow with a number, for changes.
+    #[inline(always)]
+    pub fn half_by_id(&mut self, id: HalfId) -> Option<&mut Half> {
+        self.halves.as_flattened_mut().get_mut(id.0 as usize)
     }
 
     /// [`Flowtable::half`], for changes.
@@ -265,14 +289,15 @@ impl Flowtable {
     pub fn key(&self, at: At) -> Key {
         let half = self.half(at);
         let [src, dst] = self.key_addresses(at);
-        Key { src, dst, ports: half.ports, arrival: half.arrival, l3: half.l3, l4: half.l4 }
+        let (ports, arrival) = key::ports_and_arrival(half.place);
+        Key { src, dst, ports, arrival, l3: half.l3, l4: half.l4 }
     }
 
     fn key_addresses(&self, at: At) -> [[u64; 2]; 2] {
         let half = self.half(at);
         match half.l3 {
-            IPV4 => [half.src, half.dst].map(key::from_low4),
-            _ => self.addresses[half.src as usize].of[at.direction as usize],
+            IPV4 => key::wide4(half.addresses),
+            _ => self.addresses[half.addresses as usize].of[at.direction as usize],
         }
     }
 
@@ -280,7 +305,7 @@ impl Flowtable {
     /// answers to.
     #[inline(always)]
     pub fn addresses(&self, at: At) -> [[u64; 2]; 2] {
-        let number = self.half(at).src;
+        let number = self.half(at).addresses;
         match self.addresses.get(number as usize) {
             Some(addresses) => {
                 let [src, dst] = addresses.of[at.direction.opposite() as usize];
@@ -378,12 +403,10 @@ impl Flowtable {
                 || leaves.src != own.src
                 || leaves.dst != own.dst
                 || leaves.ports != dst_port;
-            let wide = own.l3 != IPV4;
+            let (wide, words) = (own.l3 != IPV4, Key4::of(own));
             self.halves[flow as usize][direction as usize] = Half {
-                src: if wide { addresses } else { key::low4(own.src) },
-                dst: if wide { 0 } else { key::low4(own.dst) },
-                ports: own.ports,
-                arrival: arrivals[direction as usize],
+                addresses: if wide { addresses.into() } else { words.addresses },
+                place: words.place,
                 l3: own.l3,
                 l4: own.l4,
                 state: state::LIVE | if translated { state::TRANSLATED } else { 0 },
@@ -445,7 +468,7 @@ impl Flowtable {
             let hash = self.hash(&self.key(at));
             self.index.remove(hash, at);
             let half = self.half(at);
-            let (arrival, xmit) = (half.arrival, half.xmit);
+            let (arrival, xmit) = (half.arrival(), half.xmit);
             self.arrivals.release(arrival.0);
             self.xmits.release(xmit.0);
         }

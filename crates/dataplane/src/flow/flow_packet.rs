@@ -6,7 +6,7 @@ use penstock_flowtable::ArrivalId;
 use penstock_flowtable::key::{IPV4, IPV6, Key, address4, address6};
 use penstock_wire::{ethernet, ipv4, ipv6, protocol};
 
-use crate::plain_frame::{PlainFrame, SameFlow, TCP_FLAGS, TCP_LEN, UDP_LEN};
+use crate::plain_frame::{TCP_FLAGS, TCP_LEN, UDP_LEN};
 
 /// Bytes of a GRE header that have to be there.
 const GRE_LEN: usize = 4;
@@ -84,18 +84,6 @@ fn transport(protocol: u8, bytes: &[u8]) -> Option<(u32, u8)> {
     }
 }
 
-impl FlowPacket {
-    /// What [`ipv4`] reads of the packet in a plain frame.
-    #[inline(always)]
-    pub(crate) fn of(frame: &PlainFrame, arrival: ArrivalId) -> Self {
-        let SameFlow { addresses, ports, .. } = frame.same;
-        let [a, b, c, d, e, f, g, h] = addresses.to_ne_bytes();
-        let (src, dst) = (address4([a, b, c, d]), address4([e, f, g, h]));
-        let key = Key { src, dst, ports, arrival, l3: IPV4, l4: frame.protocol() };
-        FlowPacket { key, len: u32::from(frame.len), flags: frame.flags, at: 0 }
-    }
-}
-
 /// Reads an IPv4 packet, given from its header on.
 #[inline(always)]
 pub(crate) fn ipv4(packet: &[u8], arrival: ArrivalId) -> Result<FlowPacket, Not> {
@@ -148,7 +136,8 @@ mod tests {
     use penstock_testkit::build::*;
 
     use super::*;
-    use crate::plain_frame::receiver;
+    use crate::flow::burst_packet::{BurstPacket, Hosts};
+    use crate::plain_frame::{PlainFrame, receiver};
 
     #[test]
     fn plain_frames_parse_as_in_the_general_parser() {
@@ -182,8 +171,10 @@ mod tests {
                 continue;
             };
             usual += 1;
-            let (read, seen) =
-                (ipv4(&frame[14..], ArrivalId(3)).unwrap(), FlowPacket::of(&plain, ArrivalId(3)));
+            let read = ipv4(&frame[14..], ArrivalId(3)).unwrap();
+            let kept = BurstPacket::of(&plain, ArrivalId(3));
+            assert!(kept.is_like(&BurstPacket::any(&read)));
+            let seen = kept.packet(&Hosts::default());
             assert_eq!(
                 (read.key, read.len, read.flags, read.at),
                 (seen.key, seen.len, seen.flags, seen.at)

@@ -3,7 +3,8 @@
 //! Flowtables at work: flows that left the rules (`net/netfilter/nf_flow_table_*.c`).
 //!
 //! - `table`: the flows of a table; they end, and go back to connection tracking;
-//! - `seen`, `around`, `scratch`: what is read of packets, of what is around them, and of bursts;
+//! - `flow_packet`, `around`, `burst_packet`, `scratch`: what is read of packets, of what is around
+//!   them, and of bursts;
 //! - `fate`: whether a packet of a flow leaves, falls back, or ends the flow;
 //! - `resolved`, `sealed`: ways as they are in the present generation and network;
 //! - `hardware`, `offered`: a device that forwards flows;
@@ -13,6 +14,7 @@
 //! What happens to packets is in [`stages::flow`](crate::stages::flow).
 
 pub(crate) mod around;
+pub(crate) mod burst_packet;
 pub(crate) mod direction;
 pub(crate) mod events;
 pub(crate) mod fate;

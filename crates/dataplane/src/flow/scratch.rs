@@ -3,13 +3,13 @@
 //! What early ingress knows of the frames of a burst: their flows, and chains of frames of one
 //! flow.
 
-use penstock_flowtable::At;
+use penstock_flowtable::{HalfId, Key};
 use penstock_packet::Meta;
 use penstock_wire::ethernet;
 
-use crate::flow::flow_packet::{self, FlowPacket};
+use crate::flow::burst_packet::{BurstPacket, Hosts};
+use crate::flow::flow_packet::{FlowPacket, tcp_flag};
 use crate::pending_frames::{BURST, PendingFrames};
-use crate::plain_frame::PlainFrame;
 
 /// Pairs of hosts kept apart; with more, all that follows takes the normal way.
 const APART: usize = 8;
@@ -20,10 +20,12 @@ pub(crate) const END: u8 = u8::MAX;
 /// What is known of the frames of a burst.
 #[derive(Debug)]
 pub(crate) struct Scratch {
-    pub(crate) seen: [FlowPacket; BURST],
+    pub(crate) packets: [BurstPacket; BURST],
+    /// Addresses of those over IPv6.
+    hosts: [Hosts; BURST],
     pub(crate) hashes: [u64; BURST],
     /// The flows that they are likely to be of.
-    pub(crate) likely: [Option<At>; BURST],
+    pub(crate) likely: [HalfId; BURST],
     /// The frame that follows in its chain.
     pub(crate) next: [u8; BURST],
     /// Last frame of the chain that a frame begins.
@@ -31,9 +33,12 @@ pub(crate) struct Scratch {
     /// Frames that begin chains.
     pub(crate) first: [u8; BURST],
     pub(crate) chains: usize,
-    /// The latest chain by hash, as the number of its first frame and one.
-    pub(crate) recent: [u8; BURST],
-    pub(crate) apart: [([u64; 2], [u64; 2]); APART],
+    /// The latest chain by hash, as the number of its first frame. It means nothing unless that
+    /// is among `begun`.
+    recent: [u8; BURST],
+    /// Frames that begin chains, as a set.
+    begun: PendingFrames,
+    apart: [Hosts; APART],
     pub(crate) kept_apart: usize,
     /// Frames that are SYNs.
     pub(crate) syns: PendingFrames,
@@ -46,14 +51,16 @@ pub(crate) struct Scratch {
 impl Default for Scratch {
     fn default() -> Self {
         Scratch {
-            seen: [FlowPacket::default(); BURST],
+            packets: [BurstPacket::default(); BURST],
+            hosts: [Hosts::default(); BURST],
             hashes: [0; BURST],
-            likely: [None; BURST],
+            likely: [HalfId::NONE; BURST],
             next: [END; BURST],
             last: [0; BURST],
             first: [0; BURST],
             chains: 0,
             recent: [0; BURST],
+            begun: PendingFrames::NONE,
             apart: Default::default(),
             kept_apart: 0,
             syns: PendingFrames::NONE,
@@ -65,8 +72,14 @@ impl Default for Scratch {
 
 impl Scratch {
     /// What a frame carries.
-    pub(crate) fn seen(&self, at: usize) -> &FlowPacket {
-        &self.seen[at]
+    #[inline]
+    pub(crate) fn seen(&self, at: usize) -> FlowPacket {
+        self.packets[at].packet(&self.hosts[at])
+    }
+
+    /// The key of what a frame carries.
+    pub(crate) fn key(&self, at: usize) -> Key {
+        self.packets[at].key(&self.hosts[at])
     }
 
     /// The frame after another one in its chain.
@@ -78,23 +91,25 @@ impl Scratch {
     pub(crate) fn begin(&mut self) {
         self.chains = 0;
         self.syns = PendingFrames::NONE;
-        self.recent = [0; BURST];
+        self.begun = PendingFrames::NONE;
     }
 
     #[inline(always)]
-    pub(crate) fn is_apart(&self, seen: &FlowPacket) -> bool {
-        if self.kept_apart == 0 {
-            return false;
-        }
+    pub(crate) fn is_apart(&self, key: impl FnOnce() -> Key) -> bool {
+        self.kept_apart != 0 && self.are_apart(&key())
+    }
+
+    #[cold]
+    fn are_apart(&self, key: &Key) -> bool {
         let pairs = self.apart.get(..self.kept_apart);
-        pairs.is_none_or(|pairs| pairs.contains(&(seen.key.src, seen.key.dst)))
+        pairs.is_none_or(|pairs| pairs.contains(&[key.src, key.dst]))
     }
 
     /// What follows between two hosts takes the normal way.
     #[cold]
     pub(crate) fn keep_apart(&mut self, src: [u64; 2], dst: [u64; 2]) {
         if let Some(place) = self.apart.get_mut(self.kept_apart) {
-            *place = (src, dst);
+            *place = [src, dst];
         }
         // One more than there is room for means all.
         self.kept_apart = (self.kept_apart + 1).min(APART + 1);
@@ -103,7 +118,7 @@ impl Scratch {
     /// What follows a frame that falls back takes the normal way, too.
     #[cold]
     pub(crate) fn keep_after(&mut self, at: usize) {
-        let key = self.seen[at].key;
+        let key = self.key(at);
         self.keep_apart(key.src, key.dst);
     }
 
@@ -113,59 +128,71 @@ impl Scratch {
         self.kept_apart = APART + 1;
     }
 
-    /// Appends a frame to its chain, or begins one; whether it did.
+    /// Appends a packet of any kind to its chain, or begins one; see [`Scratch::chain`].
+    pub(crate) fn chain_any(
+        &mut self,
+        at: usize,
+        packet: &FlowPacket,
+        hash: impl FnOnce() -> u64,
+        chained: bool,
+    ) -> Option<u64> {
+        self.hosts[at] = [packet.key.src, packet.key.dst];
+        self.chain(at, BurstPacket::any(packet), hash, chained)
+    }
+
+    /// Appends a packet to its chain, or begins one; the hash of that one.
     #[inline(always)]
     pub(crate) fn chain(
         &mut self,
         at: usize,
-        seen: FlowPacket,
-        hash: impl FnOnce(&FlowPacket) -> u64,
+        packet: BurstPacket,
+        hash: impl FnOnce() -> u64,
         chained: bool,
-    ) -> bool {
-        self.seen[at] = seen;
+    ) -> Option<u64> {
+        let at = at % BURST;
+        self.packets[at] = packet;
         self.next[at] = END;
-        if seen.flags & flow_packet::tcp_flag::SYN != 0 {
-            self.syns = self.syns.with(at);
-        }
+        self.syns = self.syns.with_if(at, packet.flags & tcp_flag::SYN != 0);
         if chained && let Some(latest) = self.chains.checked_sub(1) {
-            let first = usize::from(self.first[latest]);
-            if self.seen[first].key.is_same(&seen.key) {
+            let first = usize::from(self.first[latest % BURST]) % BURST;
+            if self.is_same(first, at, &packet) {
                 self.append(first, at);
-                return false;
+                return None;
             }
         }
-        let hash = hash(&seen);
+        let hash = hash();
         if chained {
-            let recent = usize::from(self.recent[hash as usize % BURST]);
-            if let Some(first) = recent.checked_sub(1)
-                && self.seen[first].key.is_same(&seen.key)
+            let recent = hash as usize % BURST;
+            let first = usize::from(self.recent[recent]) % BURST;
+            // Of packets of different flows both are seldom true, in no order that a processor
+            // could learn.
+            if self.begun.has(first) & self.packets[first].is_like(&packet)
+                && self.is_same(first, at, &packet)
             {
                 self.append(first, at);
-                return false;
+                return None;
             }
-            self.recent[hash as usize % BURST] = at as u8 + 1;
+            self.recent[recent] = at as u8;
+            self.begun = self.begun.with(at);
         }
         self.hashes[at] = hash;
         self.last[at] = at as u8;
-        self.first[self.chains] = at as u8;
+        self.first[self.chains % BURST] = at as u8;
         self.chains += 1;
-        true
+        Some(hash)
     }
 
-    /// Appends a frame to the latest chain, which has frames like it.
+    /// Whether the packet in a frame has the key of that in another.
     #[inline(always)]
-    pub(crate) fn follow(&mut self, at: usize, start: &PlainFrame) {
-        let first = usize::from(self.first[self.chains.saturating_sub(1)]);
-        self.seen[at] =
-            FlowPacket { len: u32::from(start.len), flags: start.flags, ..self.seen[first] };
-        self.next[at] = END;
-        self.append(first, at);
+    fn is_same(&self, first: usize, at: usize, packet: &BurstPacket) -> bool {
+        self.packets[first].is_like(packet)
+            && (!packet.is_v6() || self.hosts[first] == self.hosts[at])
     }
 
     #[inline(always)]
-    pub(crate) fn append(&mut self, first: usize, at: usize) {
+    fn append(&mut self, first: usize, at: usize) {
         let last = usize::from(std::mem::replace(&mut self.last[first], at as u8));
-        self.next[last] = at as u8;
+        self.next[last % BURST] = at as u8;
     }
 }
 

@@ -114,7 +114,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         while let Some(now) = member
             && let Some(frame) = frames.get(now)
         {
-            let seen = *scratch.seen(now);
+            let seen = scratch.seen(now);
             // All that speaks against it is rare.
             let usual = seen.flags & flow_packet::tcp_flag::ANY == 0
                 && seen.len <= xmit.mtu

@@ -10,28 +10,31 @@
 //! comes before in both directions is sent before, and what follows is looked up after.
 
 use penstock_flowtable::ArrivalId;
+use penstock_flowtable::encap::Lately;
 use penstock_net::Mac;
 use penstock_packet::{Frame, Packet};
 use penstock_program::image::FlowtableIndex;
+use penstock_wire::cache::prefetch;
 use penstock_wire::{ethernet, protocol};
 
 use crate::flow::FlowRef;
 use crate::flow::around::{self, FlowCandidate};
+use crate::flow::burst_packet::BurstPacket;
 use crate::flow::flow_packet::{self, FlowPacket, Not};
 use crate::flow::resolved::Resolved;
 use crate::flow::scratch::Scratch;
 use crate::flow::table::Table;
 use crate::hook_result::HookResult;
 use crate::pending_frames::PendingFrames;
-use crate::plain_frame::{self, PlainFrame, SameFlow};
+use crate::plain_frame::{self, PlainFrame};
 use crate::sink::Sink;
 use crate::stages::flow::chain::Chain;
+use crate::stages::flow::to_wire::Obstacle;
 use crate::worker::Worker;
 
 /// Where frames of a device arrive.
 #[derive(Clone, Copy)]
 struct Arrives {
-    device: u32,
     mac: Mac,
     /// Address of the bridge that it is a port of, else the same.
     bridge: Mac,
@@ -62,7 +65,11 @@ impl<S: Sink> Worker<'_, S> {
         let mut todo = left;
         while let Some(frame) = todo.first().and_then(|at| frames.get(at)) {
             let device = frame.device;
-            let mut same = todo.and(|at| frames.get(at).is_some_and(|f| f.device == device));
+            let others = frames.iter().fold(0, |others, frame| others | (frame.device ^ device));
+            let mut same = match others {
+                0 => todo,
+                _ => todo.and(|at| frames.get(at).is_some_and(|f| f.device == device)),
+            };
             if let Some(other) = todo.without(same).first()
                 && todo.into_iter().any(|at| frames.get(at).is_some_and(|f| self.may_be_syn(f)))
             {
@@ -124,8 +131,8 @@ impl<S: Sink> Worker<'_, S> {
     fn syns_of_flows(&self, index: FlowtableIndex, scratch: &Scratch) -> PendingFrames {
         let Some(table) = self.state.flows.table(index) else { return PendingFrames::NONE };
         scratch.syns.and(|at| {
-            let key = &scratch.seen[at].key;
-            table.flows.find(table.flows.hash(key), key).is_some()
+            let key = scratch.key(at);
+            table.flows.find(table.flows.hash(&key), &key).is_some()
         })
     }
 
@@ -149,38 +156,23 @@ impl<S: Sink> Worker<'_, S> {
         scratch: &mut Scratch,
         packet: &mut Packet,
     ) -> PendingFrames {
-        let Some(table) = self.state.flows.table(index) else { return PendingFrames::NONE };
-        for &first in scratch.first.iter().take(scratch.chains) {
-            let first = usize::from(first);
-            scratch.likely[first] = table.flows.prefetch_flow(scratch.hashes[first]);
-        }
         let mut gone = PendingFrames::NONE;
-        for chain in 0..scratch.chains {
-            let first = usize::from(scratch.first[chain]);
-            let Some(table) = self.state.flows.table(index) else { break };
-            let key = &scratch.seen[first].key;
-            let found = match scratch.likely[first] {
-                Some(at) if table.flows.is(at, key) => Some(at),
-                Some(_) | None => table.flows.find(scratch.hashes[first], key),
-            };
-            let Some(at) = found else { continue };
-            let flow = FlowRef { table: index, at };
-            if let Some(rest) = self.send_to_wire(flow, frames, first, scratch, &mut gone) {
-                let chain = Chain { flow, frames, first: rest };
-                let sent = self.send_rest(&chain, scratch, packet);
-                gone = gone.and_also(sent);
-                if rest != first
-                    && gone.has(rest)
-                    && let Some(table) = self.state.flows.table_mut(index)
-                {
-                    table.counts.chained += 1;
-                }
+        let mut next = 0;
+        while let Some(stop) = self.send_to_wires(index, frames, scratch, &mut next, &mut gone) {
+            let Obstacle { flow, begin, at } = stop;
+            let chain = Chain { flow, frames, first: at };
+            gone = gone.and_also(self.send_rest(&chain, scratch, packet));
+            if at != begin
+                && gone.has(at)
+                && let Some(table) = self.state.flows.table_mut(index)
+            {
+                table.counts.chained += 1;
             }
         }
         gone
     }
 
-    /// Reads frames, and puts those of one flow into chains.
+    /// Reads frames, all of one device, and puts those of one flow into chains.
     #[inline(always)]
     fn find_chains(
         &mut self,
@@ -189,79 +181,33 @@ impl<S: Sink> Worker<'_, S> {
         these: PendingFrames,
         scratch: &mut Scratch,
     ) {
+        /// Frames between the one that is read and the one that is fetched.
+        const FETCHED: usize = 8;
         scratch.begin();
         let chained = self.settings.flow.chains;
         let Some(table) = self.state.flows.table_mut(index) else { return };
         let mut lately = table.lately.take();
-        // How the frame begins that began the latest chain.
-        let mut like: Option<SameFlow> = None;
         let Some(table) = self.state.flows.table(index) else { return };
-        let mut arrives: Option<Arrives> = None;
-        for at in these {
-            let Some(frame) = frames.get(at) else { continue };
-            let here = match arrives {
-                Some(here) if here.device == frame.device => here,
-                _ => match self.arrives(table, frame.device) {
-                    Some(here) => *arrives.insert(here),
-                    None => continue,
-                },
-            };
-            if let Some(start) = PlainFrame::read(frame.bytes) {
-                if like == Some(start.same) {
-                    scratch.follow(at, &start);
-                } else if start.is_to(here.receivers[0]) || start.is_to(here.receivers[1]) {
-                    let seen = FlowPacket::of(&start, here.arrival);
-                    let apart = scratch.is_apart(&seen);
-                    if !apart
-                        && scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained)
-                    {
-                        table.flows.prefetch(scratch.hashes[at]);
-                        // Where some are kept apart, all have to be looked at.
-                        let alike = chained && scratch.kept_apart == 0;
-                        like = alike.then_some(start.same);
-                    }
+        let device = these.first().and_then(|at| frames.get(at)).map(|frame| frame.device);
+        let here = device.and_then(|device| self.arrives(table, device));
+        if let Some(here) = here {
+            for at in these {
+                let Some(frame) = frames.get(at) else { break };
+                frames.get(at + FETCHED).and_then(|later| later.bytes.first()).map(prefetch);
+                let Some(start) = PlainFrame::read(frame.bytes) else {
+                    chain_other(table, frame, at, (&here, chained), &mut lately, scratch);
+                    continue;
+                };
+                if !(start.is_to(here.receivers[0]) || start.is_to(here.receivers[1])) {
+                    continue;
                 }
-                continue;
-            }
-            let Some((link, network)) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>() else {
-                continue;
-            };
-            if link[..6] != here.mac.0 && link[..6] != here.bridge.0 {
-                continue;
-            }
-            let ethertype = u16::from_be_bytes([link[12], link[13]]);
-            let tunnelled =
-                |network: &[u8]| matches!(network.get(9), Some(&(protocol::IPIP | protocol::IPV6)));
-            let mut seen = match ethertype {
-                ethernet::IPV4 if table.around && tunnelled(network) => Err(Not::Other),
-                ethernet::IPV4 => flow_packet::ipv4(network, here.arrival),
-                ethernet::IPV6 => flow_packet::ipv6(network, here.arrival),
-                _ => Err(Not::Other),
-            };
-            if seen.is_err() && table.around {
-                let lately = lately.get_or_insert_default();
-                match around::find(&table.flows, lately, frame.device, None, ethertype, network) {
-                    FlowCandidate::Packet(found) => seen = Ok(found),
-                    FlowCandidate::Not(not @ Not::Between(..)) => seen = Err(not),
-                    FlowCandidate::Not(Not::Other) => {}
-                    FlowCandidate::Hidden => {
-                        scratch.keep_all_apart();
-                        like = None;
-                    }
+                let packet = BurstPacket::of(&start, here.arrival);
+                if scratch.is_apart(|| packet.key4().key()) {
+                    continue;
                 }
-            }
-            match seen {
-                Ok(seen) if !scratch.is_apart(&seen) => {
-                    let new = scratch.chain(at, seen, |seen| table.flows.hash(&seen.key), chained);
-                    if new {
-                        table.flows.prefetch(scratch.hashes[at]);
-                        like = None;
-                    }
-                }
-                Ok(_) | Err(Not::Other) => {}
-                Err(Not::Between(src, dst)) => {
-                    scratch.keep_apart(src, dst);
-                    like = None;
+                let hash = || table.flows.hash4(&packet.key4());
+                if let Some(hash) = scratch.chain(at, packet, hash, chained) {
+                    table.flows.prefetch(hash);
                 }
             }
         }
@@ -276,7 +222,6 @@ impl<S: Sink> Worker<'_, S> {
         let bridge =
             link.port.as_ref().and_then(|p| self.net.link(p.bridge)).map_or(link.mac, |b| b.mac);
         (arrival != Table::NOWHERE || table.around).then_some(Arrives {
-            device,
             mac: link.mac,
             bridge,
             receivers: [link.mac, bridge].map(|mac| plain_frame::receiver(mac.0)),
@@ -308,6 +253,53 @@ impl<S: Sink> Worker<'_, S> {
             .early(packet.meta.iif)
             .iter()
             .any(|index| self.flowtable(*index, packet) != HookResult::Accept)
+    }
+}
+
+/// Reads a frame that is not plain, and puts it into its chain. If it is of no flow, what follows
+/// may have to stay behind it.
+#[inline(never)]
+fn chain_other(
+    table: &Table,
+    frame: &Frame<'_>,
+    at: usize,
+    (here, chained): (&Arrives, bool),
+    lately: &mut Option<Box<Lately>>,
+    scratch: &mut Scratch,
+) {
+    let Some((link, network)) = frame.bytes.split_first_chunk::<{ ethernet::LEN }>() else {
+        return;
+    };
+    if link[..6] != here.mac.0 && link[..6] != here.bridge.0 {
+        return;
+    }
+    let ethertype = u16::from_be_bytes([link[12], link[13]]);
+    let tunnelled =
+        |network: &[u8]| matches!(network.get(9), Some(&(protocol::IPIP | protocol::IPV6)));
+    let mut seen = match ethertype {
+        ethernet::IPV4 if table.around && tunnelled(network) => Err(Not::Other),
+        ethernet::IPV4 => flow_packet::ipv4(network, here.arrival),
+        ethernet::IPV6 => flow_packet::ipv6(network, here.arrival),
+        _ => Err(Not::Other),
+    };
+    if seen.is_err() && table.around {
+        let lately = lately.get_or_insert_default();
+        match around::find(&table.flows, lately, frame.device, None, ethertype, network) {
+            FlowCandidate::Packet(found) => seen = Ok(found),
+            FlowCandidate::Not(not @ Not::Between(..)) => seen = Err(not),
+            FlowCandidate::Not(Not::Other) => {}
+            FlowCandidate::Hidden => scratch.keep_all_apart(),
+        }
+    }
+    match seen {
+        Ok(seen) if !scratch.is_apart(|| seen.key) => {
+            let hash = || table.flows.hash(&seen.key);
+            if let Some(hash) = scratch.chain_any(at, &seen, hash, chained) {
+                table.flows.prefetch(hash);
+            }
+        }
+        Ok(_) | Err(Not::Other) => {}
+        Err(Not::Between(src, dst)) => scratch.keep_apart(src, dst),
     }
 }
 
