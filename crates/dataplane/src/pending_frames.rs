@@ -24,6 +24,12 @@ impl PendingFrames {
         (self.0 != 0).then_some(self.0.trailing_zeros() as usize)
     }
 
+    /// The only one of them.
+    #[inline(always)]
+    pub(crate) fn only(self) -> Option<usize> {
+        self.first().filter(|_| self.0.is_power_of_two())
+    }
+
     /// How many of them follow the first without a gap, that one counted.
     #[inline(always)]
     pub(crate) const fn in_a_row(self) -> usize {
@@ -104,6 +110,8 @@ mod tests {
             assert_eq!(PendingFrames(left).in_a_row(), in_a_row, "{left:#b}");
         }
         assert!(PendingFrames(0b1011_0110).without_next(3).eq([5, 7]));
+        let only = [0, 1 << 9, 1 << 63, 0b101].map(|frames| PendingFrames(frames).only());
+        assert_eq!(only, [None, Some(9), Some(63), None]);
         assert_eq!(PendingFrames(u64::MAX).without_next(64), PendingFrames::NONE);
     }
 }

@@ -39,10 +39,18 @@ impl RoutesAhead {
 
     #[inline(never)]
     fn find(&mut self, headers: &HeadersAhead, frames: &[Frame<'_>], net: &Network) {
+        let these = headers.read().without(self.found);
+        self.found = headers.read();
+        if let Some(at) = these.only()
+            && let Some(headers) = headers.get(at).filter(|headers| !headers.v6)
+        {
+            self.routes[at % BURST] = net.route_number4(headers.dst);
+            return;
+        }
         let v4 = &mut self.v4;
         v4.clear();
         let mut v6 = PendingFrames::NONE;
-        for at in headers.read().without(self.found) {
+        for at in these {
             match headers.get(at) {
                 Some(headers) if headers.v6 => v6 = v6.with(at),
                 Some(headers) => v4.add(at, headers.dst),
@@ -53,7 +61,6 @@ impl RoutesAhead {
         if v6 != PendingFrames::NONE {
             self.find6(v6, frames, net);
         }
-        self.found = headers.read();
     }
 
     #[inline(never)]
