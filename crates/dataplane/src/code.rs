@@ -140,10 +140,15 @@ impl Codes {
 
     /// Asks for code of the BPF programs in force, the first time. They are few, and all workers
     /// have the same.
+    #[inline]
     pub(crate) fn ask_for_programs(&mut self, programs: &BpfPrograms, hooks: &Hooks) {
-        if self.instances.is_some() || self.engine == Engine::Interpreter {
-            return;
+        if self.instances.is_none() && self.engine != Engine::Interpreter {
+            self.ask_for_each_program(programs, hooks);
         }
+    }
+
+    #[cold]
+    fn ask_for_each_program(&mut self, programs: &BpfPrograms, hooks: &Hooks) {
         let attached = programs.iter().map(|attachment| attachment.program.instance());
         let all = attached.chain(hooks.programs().map(|of| of.program.instance()));
         let instances: Vec<Arc<Instance>> = all.cloned().collect();

@@ -397,6 +397,35 @@ fn packets_that_fall_back_are_not_overtaken() {
 }
 
 #[test]
+fn a_burst_of_many_flows_leaves_as_before() {
+    // More flows than are fetched at a time, and packets of some that are too long for it.
+    const FLOWS: u16 = 30;
+    let mut steps: Vec<_> =
+        (0..FLOWS).flat_map(|n| udp_flow(1_000 * u64::from(n), 1000 + n, 3)).collect();
+    let offloaded = steps.len();
+    steps.extend((0..2 * FLOWS).map(|n| {
+        let data = vec![n as u8; if n % 11 == 5 { 1480 } else { 20 }];
+        let ports = [1000 + n * 7 % FLOWS, 53];
+        lan(100_000, udp(from_lan(), "198.18.1.7", "198.18.0.7", ports, &data))
+    }));
+    let plain = run(&mut with_rules(&rules(At::Nowhere, "")), &steps);
+    let mut path = with_rules(&rules(At::EarlyIngress, ""));
+    run(&mut path, &steps[..offloaded]);
+    let before = path.flow_counts();
+    let fast = run(&mut path, &steps[offloaded..]);
+    let mut all = by_flow(&plain);
+    for (flow, lines) in by_flow(&fast) {
+        let expected = all.get_mut(&flow).expect("a flow that was there");
+        let rest = expected.split_off(expected.len() - lines.len());
+        assert_eq!(lines, rest);
+    }
+    let after = path.flow_counts();
+    assert_eq!(after.added, u64::from(FLOWS));
+    assert!(after.packets - before.packets > 2 * u64::from(FLOWS) * 3 / 4, "{after:?}");
+    assert!(after.fell_back - before.fell_back >= 5, "{after:?}");
+}
+
+#[test]
 fn a_super_packet_leaves_as_one_if_its_segments_fit() {
     use penstock_packet::{Gso, GsoKind};
     for at in [At::Ingress, At::EarlyIngress] {

@@ -110,6 +110,9 @@ impl<'a, S: Sink> Worker<'a, S> {
         let mut left = PendingFrames::all_of(frames.len());
         if self.hooks.has_early() {
             left = self.early_ingress(frames, left, &mut packets.one);
+            if left == PendingFrames::NONE {
+                return;
+            }
         }
         self.receive_left(frames, left, packets);
     }
