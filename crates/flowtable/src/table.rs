@@ -105,7 +105,7 @@ impl Flowtable {
         Flowtable {
             limits,
             hasher: Hasher::new(seed),
-            index: Index::new(),
+            index: Index::new(2 * limits.flows as usize),
             halves: reserved(limits.flows),
             lives: reserved(limits.flows),
             free: NONE,
