@@ -122,8 +122,8 @@ impl Conntrack {
     }
 
     /// Fetches the entry that a packet is likely to lead to, when its place in the hash table has
-    /// come, or what is asked if it begins a connection. `false` if that is likely to be translated:
-    /// then [`Conntrack::prefetch_translated`] has more to fetch.
+    /// come, or what is asked if it begins a connection. `false` if that is likely to be
+    /// translated: then [`Conntrack::prefetch_translated`] has more to fetch.
     #[inline]
     pub fn prefetch_sought(&self, lookup: &mut TupleLookup) -> bool {
         lookup.likely = self.prefetch_candidate(lookup.hash);
@@ -139,9 +139,9 @@ impl Conntrack {
         lookup.translation.is_none()
     }
 
-    /// Fetches what is asked about the translation of a packet that is likely to begin a connection,
-    /// when the places that were sought have come. If another connection is likely to have its
-    /// port, `draw` gives its reply tuple another one, and the result is `true`.
+    /// Fetches what is asked about the translation of a packet that is likely to begin a
+    /// connection, when the places that were sought have come. If another connection is likely to
+    /// have its port, `draw` gives its reply tuple another one, and the result is `true`.
     #[inline]
     pub fn prefetch_translated(&self, lookup: &TupleLookup, draw: impl FnOnce(&mut Tuple)) -> bool {
         lookup.translation.as_ref().is_some_and(|to| self.prefetch_translation(to, draw))

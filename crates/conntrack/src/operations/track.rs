@@ -297,8 +297,8 @@ impl Conntrack {
         }
     }
 
-    /// Makes an entry (`init_conntrack()`). The hash of the tuple is given, and that of its inverse in
-    /// the same zone, if it is known.
+    /// Makes an entry (`init_conntrack()`). The hash of the tuple is given, and that of its inverse
+    /// in the same zone, if it is known.
     fn begin(
         &mut self,
         p: &mut PacketView<'_>,

@@ -2,9 +2,9 @@
 
 //! The hash table over both directions of all connections.
 //!
-//! A place of a [`bucket`] holds 32 bits of the hash and the number of the entry with its direction,
-//! so an entry is read only when it is very likely the right one. A search continues in the next
-//! bucket only if an entry went past this one, and at most [`PROBE`] buckets far.
+//! A place of a [`bucket`] holds 32 bits of the hash and the number of the entry with its
+//! direction, so an entry is read only when it is very likely the right one. A search continues in
+//! the next bucket only if an entry went past this one, and at most [`PROBE`] buckets far.
 //!
 //! The table grows with what is in it, so that few connections need little of the cache, and no
 //! packet waits for it to be rebuilt: it doubles bucket by bucket (linear hashing), two with each

@@ -8,7 +8,8 @@
 //! - Storage: entries by number with their timing wheel ([`store`]), the hash table over both
 //!   tuples ([`index`], [`hash`]), lists by source ([`source`]).
 //! - Life: [`life`] allocates, enters and ends entries, [`begun`] is about one between the two,
-//!   [`pressure`] makes room, [`lookup`] finds them, [`counters`] and [`attach`] are what lives as long as they do.
+//!   [`pressure`] makes room, [`lookup`] finds them, [`counters`] and [`attach`] are what lives as
+//!   long as they do.
 //! - On the side: expectations ([`expect`]), source identifiers that packets do not carry
 //!   ([`keys`]), shifts of sequence numbers ([`sequence`]), what rules ask for beforehand
 //!   ([`template`]), connections that flowtables forward ([`offload`]).
