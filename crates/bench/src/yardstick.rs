@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use crate::programs::installed;
-use crate::{Scale, Variant, esp, flow, forward};
+use crate::{Scale, Variant, encap, esp, flow, forward};
 
 /// What DPDK's programs have in common: memory of their own, no devices of the machine, and no file
 /// that another one would meet.
@@ -183,6 +183,8 @@ pub(crate) fn variants(scale: Scale) -> Result<Vec<Variant>, String> {
     all.extend(ours("forward", forward::variants(scale), &forwarded.map(|name| (name, MAC))));
     let flows = ["fast-10k", "fast-1m", "fast-snat-10k"];
     all.extend(ours("flow", flow::variants(scale), &flows.map(|name| (name, MAC))));
+    let tunnels = ["ipip-out", "ipip-in"];
+    all.extend(ours("encap", encap::variants(scale), &tunnels.map(|name| (name, MAC))));
     for (name, encrypt) in [("crypto-perf-encrypt", true), ("crypto-perf-decrypt", false)] {
         all.push(Variant::measuring(name, move |_| crypto(encrypt).unwrap_or(f64::NAN)));
     }

@@ -5,13 +5,15 @@
 mod router;
 
 use penstock_dataplane::{
-    Dataplane, DropEvent, Frame, NotQueued, QueueAnswer, QueueRecord, QueueVerdict, Queued, Sink,
+    Dataplane, DropEvent, Engine, Frame, NotQueued, QueueAnswer, QueueRecord, QueueVerdict, Queued,
+    Sink,
 };
 use penstock_net::Link;
 use penstock_packet::{Gso, GsoKind, Meta, Packet};
 use penstock_program::expr::{Ct, CtKey, Expr, Queue};
 use penstock_program::{Hook, Register, Verdict};
 use penstock_ruleset::Family;
+use penstock_ruleset::model::ChainType;
 use penstock_testkit::build::*;
 use router::*;
 
@@ -304,6 +306,40 @@ fn a_queued_packet_keeps_its_new_connection() {
         .map(|c| c.tuple(penstock_conntrack::Direction::Original).src_id)
         .collect();
     assert_eq!(ports, [1000]);
+}
+
+#[test]
+fn a_first_packet_waits_in_a_nat_chain_alike_on_the_fast_path_and_stage_by_stage() {
+    let hooks = [(Hook::Prerouting, -100), (Hook::Postrouting, 100)];
+    let ct = vec![Expr::Ct(Ct { key: CtKey::State, dir: None, dreg: Register(1) }), counter()];
+    for (v6, (hook, priority)) in [false, true].into_iter().flat_map(|v6| hooks.map(|h| (v6, h))) {
+        let frame = if v6 { udp6() } else { udp() };
+        let outcome = |engine, queues: &[u16], bypass| {
+            let mut path = router(NET);
+            path.set_engine(engine);
+            // The way is known afterwards.
+            let mut listener = Listener::of(queues);
+            listener.receive(&mut path, "wan", &frame);
+            let nat = Base::new(Family::Inet, "a", hook, vec![queue(0, bypass)]);
+            load(
+                &mut path,
+                vec![
+                    nat.of(ChainType::Nat).at(priority),
+                    Base::new(Family::Inet, "b", Hook::Forward, vec![ct.clone()]),
+                ],
+            );
+            let mut lines = listener.receive(&mut path, "wan", &frame);
+            if !listener.ids.is_empty() {
+                lines.extend(listener.verdict(&mut path, QueueVerdict::Accept));
+            }
+            (lines, path.conntrack().count())
+        };
+        for (queues, bypass) in [(&[0][..], false), (&[], false), (&[], true)] {
+            let stages = outcome(Engine::Interpreter, queues, bypass);
+            assert_eq!(outcome(Engine::JitAtOnce, queues, bypass), stages, "{hook:?} {queues:?}");
+            assert_eq!(stages.0.len(), 1 + queues.len(), "{stages:?}");
+        }
+    }
 }
 
 #[test]
