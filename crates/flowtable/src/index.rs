@@ -10,7 +10,7 @@
 //! ones, and so on. It has room for as many flows as there may be; the system allocates what is
 //! used of it, in large pages if it is big.
 
-use penstock_wire::bucket::{self, Bucket, PLACES};
+use penstock_wire::bucket::{self, Bucket, PLACES, WORDS};
 use penstock_wire::cache::prefetch;
 
 use crate::flow::{At, HalfId};
@@ -21,8 +21,6 @@ const PARTS: usize = 256;
 const FULL: usize = 6;
 /// Buckets that a part has room for at first at most: a limit may be far above what comes.
 const FIRST: u32 = 1 << 15;
-/// Words of a bucket.
-const WORDS: usize = size_of::<Bucket>() / size_of::<u32>();
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
@@ -72,10 +70,9 @@ fn buckets_for(entries: usize) -> u32 {
 /// Zeros for so many buckets of each part, and where the first cache line in them begins. Nothing
 /// is written.
 fn room(buckets: u32) -> (Vec<u32>, usize) {
-    let words = vec![0; (buckets as usize * PARTS + 1) * WORDS];
+    let (words, start) = bucket::empty(buckets as usize * PARTS);
     memory::in_large_pages(&words);
-    let start = words.as_ptr().align_offset(size_of::<Bucket>());
-    (words, start.min(WORDS))
+    (words, start)
 }
 
 impl Part {
@@ -135,13 +132,8 @@ impl Index {
         let mut after = 0;
         loop {
             let bucket = self.bucket(number, tag, after);
-            let mut matches = bucket::matches(bucket, tag);
-            while matches != 0 {
-                let value = bucket::value(bucket, matches.trailing_zeros() as usize);
-                matches &= matches - 1;
-                if value != 0 && is(unpack(value)) {
-                    return Some(unpack(value));
-                }
+            if let Some(value) = bucket::find(bucket, tag, |value| is(unpack(value))) {
+                return Some(unpack(value));
             }
             after += 1;
             if bucket::passed(bucket) == 0 || after == self.parts[number].buckets {

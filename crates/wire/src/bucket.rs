@@ -10,9 +10,12 @@
 /// Places of a bucket.
 pub const PLACES: usize = 7;
 
+/// Words of a bucket.
+pub const WORDS: usize = 16;
+
 /// A bucket: seven tags and a word without meaning, then seven values and the count. All zeros is
 /// an empty one.
-pub type Bucket = [u32; 16];
+pub type Bucket = [u32; WORDS];
 
 /// Where values begin.
 const VALUES: usize = 8;
@@ -58,6 +61,33 @@ fn halves(bucket: &Bucket) -> [&[u32; 8]; 2] {
 fn first(places: u32) -> Option<usize> {
     let places = places & ALL;
     (places != 0).then(|| places.trailing_zeros() as usize)
+}
+
+/// Words of so many empty buckets, and where the first cache line in them begins. Nothing is
+/// written: the system provides the memory as it is used.
+pub fn empty(buckets: usize) -> (Vec<u32>, usize) {
+    let words = vec![0; words_for(buckets)];
+    let start = words.as_ptr().align_offset(size_of::<Bucket>());
+    (words, start.min(WORDS))
+}
+
+/// Words that [`empty`] allocates for so many buckets.
+pub const fn words_for(buckets: usize) -> usize {
+    (buckets + 1) * WORDS
+}
+
+/// The first value with this tag for which `is` returns `true`.
+#[inline(always)]
+pub fn find(bucket: &Bucket, tag: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
+    let mut matches = matches(bucket, tag);
+    while matches != 0 {
+        let value = value(bucket, matches.trailing_zeros() as usize);
+        matches &= matches - 1;
+        if value != 0 && is(value) {
+            return Some(value);
+        }
+    }
+    None
 }
 
 /// A bit for each place with this tag, also where nothing is.
@@ -117,7 +147,7 @@ mod tests {
 
     #[test]
     fn places_are_found_by_tag_and_by_value() {
-        let mut bucket = [0; 16];
+        let mut bucket = [0; WORDS];
         assert_eq!((free(&bucket), position(&bucket, 5), passed(&bucket)), (Some(0), None, 0));
         // Tags may be 0, and alike.
         let entries: [(u32, u32); PLACES] = std::array::from_fn(|n| (n as u32 % 3, 10 + n as u32));
@@ -136,7 +166,10 @@ mod tests {
             [Some(0), Some(6), Some(3), None]
         );
         assert_eq!((iter(&bucket).collect::<Vec<_>>(), passed(&bucket)), (entries.to_vec(), 13));
+        let found = [11, 14, 12].map(|wanted| find(&bucket, 1, |value| value == wanted));
+        assert_eq!(found, [Some(11), Some(14), None]);
         put(&mut bucket, 3, 0, 0);
+        assert_eq!(find(&bucket, 0, |value| value == 13 || value == 0), None);
         assert_eq!((free(&bucket), value(&bucket, 3), value(&bucket, 4)), (Some(3), 0, 14));
         assert_eq!(iter(&bucket).count(), 6);
     }

@@ -11,12 +11,11 @@
 //! tuple that is entered. A bucket is divided by the hashes in it, without a look at the entries.
 //! Memory for the most connections is reserved from the beginning, and taken as it is used.
 
-use penstock_wire::bucket::{self, Bucket, PLACES};
+use penstock_wire::bucket::{self, Bucket, PLACES, WORDS};
 use penstock_wire::cache::prefetch;
 
 use crate::Direction;
 
-const WORDS: usize = size_of::<Bucket>() / size_of::<u32>();
 /// Buckets that a search looks at: at most 77 tuples are compared, the kernel's bound is between 50
 /// and 130.
 pub(crate) const PROBE: usize = 11;
@@ -50,9 +49,14 @@ fn at_least(buckets: u32) -> u64 {
     u64::from(buckets).max(PROBE as u64 + 1).next_power_of_two()
 }
 
-/// Words of so many buckets.
+/// Buckets with those that take what goes past the last one of so many.
+fn with_last(buckets: u32) -> usize {
+    at_least(buckets) as usize + PROBE - 1
+}
+
+/// Words of a table of so many buckets.
 pub(crate) fn words_for(buckets: u32) -> usize {
-    (at_least(buckets) as usize + PROBE) * WORDS
+    bucket::words_for(with_last(buckets))
 }
 
 #[inline(always)]
@@ -74,10 +78,9 @@ const fn tag(hash: u64) -> u32 {
 
 impl Index {
     pub fn new(buckets: u32) -> Self {
-        let words = vec![0u32; words_for(buckets)];
+        let (words, start) = bucket::empty(with_last(buckets));
         let most = at_least(buckets).min(1 << 31) as u32;
         let size = most.min(FEWEST);
-        let start = words.as_ptr().align_offset(size_of::<Bucket>()).min(WORDS);
         let half = size / 2;
         Self { words, start, most, size, goal: size, half, used: 0 }
     }
@@ -117,14 +120,12 @@ impl Index {
         let home = self.home(tag);
         for n in home..home + PROBE {
             let bucket = self.bucket(n);
-            let mut matches = bucket::matches(bucket, tag);
-            while matches != 0 {
-                let value = bucket::value(bucket, matches.trailing_zeros() as usize);
-                matches &= matches - 1;
+            let found = bucket::find(bucket, tag, |value| {
                 let (entry, direction) = unpack(value);
-                if value != 0 && is(entry, direction) {
-                    return Some((entry, direction));
-                }
+                is(entry, direction)
+            });
+            if let Some(value) = found {
+                return Some(unpack(value));
             }
             if bucket::passed(bucket) == 0 {
                 return None;
