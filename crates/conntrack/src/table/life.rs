@@ -218,8 +218,13 @@ impl Conntrack {
 
     /// Ends an entry that no packet refers to.
     pub(crate) fn destroy(&mut self, n: u32) {
+        self.destroy_hashed(n, None);
+    }
+
+    /// [`Conntrack::destroy`] with the hashes of its tuples, if they are known.
+    fn destroy_hashed(&mut self, n: u32, hashes: Option<[u64; 2]>) {
         if !self.store[n].has(status::DYING) {
-            self.detach(n, None);
+            self.detach(n, hashes);
         }
         self.free(n);
     }
@@ -280,10 +285,7 @@ impl Conntrack {
                 *slot = (n, hashes);
             }
             for (n, hashes) in batch.into_iter().take_while(|(n, _)| *n != NONE) {
-                if !self.store[n].has(status::DYING) {
-                    self.detach(n, Some(hashes));
-                }
-                self.free(n);
+                self.destroy_hashed(n, Some(hashes));
             }
             if batch[EXPIRE_BATCH - 1].0 == NONE {
                 break;
