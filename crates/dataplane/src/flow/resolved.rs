@@ -2,6 +2,8 @@
 
 //! Ways as they are in the present generation and network.
 
+use penstock_wire::ethernet;
+
 use crate::flow::sealed::DirectState;
 
 /// A way as it is now.
@@ -37,4 +39,11 @@ impl Resolved {
     /// Not worked out.
     pub(crate) const UNKNOWN: Resolved =
         Resolved { epoch: 0, kind: Kind::Gone, device: 0, mtu: 0, link: [0; 12], around: false };
+
+    /// Puts the link header of packets of a protocol at the beginning of a frame.
+    #[inline]
+    pub(crate) fn put_link(&self, frame: &mut [u8], protocol: u16) {
+        frame[..12].copy_from_slice(&self.link);
+        frame[12..ethernet::LEN].copy_from_slice(&protocol.to_be_bytes());
+    }
 }

@@ -188,18 +188,27 @@ impl<'a, S: Sink> Worker<'a, S> {
         let Some(link) = self.net.link(xmit.device) else { return Out::Device };
         match xmit.kind {
             Kind::Wire => {
-                let head = if xmit.around { table.head(half.xmit).copied() } else { None };
-                if head.is_none() {
-                    scratch.out[..12].copy_from_slice(&xmit.link);
-                    scratch.out[12..ethernet::LEN].copy_from_slice(&protocol.to_be_bytes());
+                let Some(wire) = self.to_wire(chain.flow, xmit) else { return Out::Device };
+                if wire.head.is_none() {
+                    xmit.put_link(&mut scratch.out, protocol);
                 }
-                Out::Wire(ToWire { link, half: *half, addresses, head })
+                Out::Wire(wire)
             }
             Kind::Ipsec(_, Some(straight)) => {
                 Out::Sealed(Sealing { straight, link, half, addresses, addressed: xmit.link })
             }
             Kind::Ipsec(_, None) | Kind::Device | Kind::Gone => Out::Device,
         }
+    }
+
+    /// What packets of a flow that leave by a wire have in common.
+    pub(super) fn to_wire(&self, flow: FlowRef, xmit: &Resolved) -> Option<ToWire<'a>> {
+        let link = self.net.link(xmit.device)?;
+        let table = self.state.flows.table(flow.table)?;
+        let half = *table.flows.half(flow.at);
+        let addresses = if half.is_ipv4() { [[0; 2]; 2] } else { table.flows.addresses(flow.at) };
+        let head = if xmit.around { table.head(half.xmit).copied() } else { None };
+        Some(ToWire { link, half, addresses, head })
     }
 
     /// Whether packets can leave by a way at a time, as far as its IPsec states go.

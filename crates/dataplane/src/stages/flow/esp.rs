@@ -206,8 +206,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             let end = start + seen.len as usize;
             let Some(out) = out.get_mut(start - wire.before()..end) else { return false };
             if wire.head.is_none() {
-                out[..12].copy_from_slice(&xmit.link);
-                out[12..ethernet::LEN].copy_from_slice(&protocol.to_be_bytes());
+                xmit.put_link(out, protocol);
             }
             (meta.protocol, meta.oif, meta.time) = (protocol, xmit.device, time);
             self.rewrite_to_wire(wire, out, meta);
@@ -242,16 +241,6 @@ impl<'a, S: Sink> Worker<'a, S> {
         let flow = FlowRef { table, at };
         let wire = if xmit.kind == Kind::Wire { self.to_wire(flow, &xmit) } else { None };
         Some((InnerFlow { flow, key: seen.key, xmit, wire, asked }, seen))
-    }
-
-    /// What packets of a flow that leave by a wire have in common.
-    fn to_wire(&self, flow: FlowRef, xmit: &Resolved) -> Option<ToWire<'a>> {
-        let link = self.net.link(xmit.device)?;
-        let table = self.state.flows.table(flow.table)?;
-        let half = *table.flows.half(flow.at);
-        let addresses = if half.is_ipv4() { [[0; 2]; 2] } else { table.flows.addresses(flow.at) };
-        let head = if xmit.around { table.head(half.xmit).copied() } else { None };
-        Some(ToWire { link, half, addresses, head })
     }
 }
 

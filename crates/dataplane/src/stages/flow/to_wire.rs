@@ -62,8 +62,7 @@ fn wire<'a>(
         out.resize(before + to.mtu as usize, 0);
     }
     if head.is_none() {
-        out[..12].copy_from_slice(&to.link);
-        out[12..ethernet::LEN].copy_from_slice(&ethernet::IPV4.to_be_bytes());
+        to.put_link(out, ethernet::IPV4);
     }
     meta.protocol = ethernet::IPV4;
     meta.oif = to.device;
