@@ -95,8 +95,8 @@ fn counted(listing: &str) -> Counts {
             let number = |word: &str| word.parse().expect("a counter is a number");
             let words: Vec<_> = numbers.split_whitespace().collect();
             let what = what.trim_start_matches("elements = {").trim();
-            let alike = (1..).map(|n| format!("{place} {what} {n}"));
-            let key = alike.skip_while(|key| counts.contains_key(key)).next().expect("endless");
+            let mut alike = (1..).map(|n| format!("{place} {what} {n}"));
+            let key = alike.find(|key| !counts.contains_key(key)).expect("endless");
             counts.insert(key, [number(words[0]), number(words[2])]);
         }
     }
