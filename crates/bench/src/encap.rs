@@ -61,7 +61,7 @@ fn offloaded(net: &[&str], frames: &Rc<Frames>) -> impl FnMut() + use<> {
 }
 
 /// A frame as it comes out of a tunnel's other end.
-fn in_ipip(frame: &[u8]) -> Vec<u8> {
+pub(crate) fn in_ipip(frame: &[u8]) -> Vec<u8> {
     let packet = frame.get(14..).unwrap_or_default();
     let outer = Ipv4::new("198.18.0.7", "198.18.0.1").protocol(4);
     (Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:02") / outer / payload(packet)).build()

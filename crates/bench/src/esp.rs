@@ -75,13 +75,14 @@ fn inner(answer: bool) -> Vec<u8> {
     (Ipv4::new(src, dst) / Udp::new(ports.0, ports.1) / payload(vec![5; LEN - 28])).build()
 }
 
-fn outgoing() -> Rc<Frames> {
+/// Packets for the tunnel, of one flow.
+pub(crate) fn outgoing() -> Vec<Vec<u8>> {
     let ether: &[u8] = &[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 0xa7, 8, 0];
-    Rc::new(Frames::hot((0..PACKETS).map(|_| [ether, &inner(false)].concat())))
+    vec![[ether, &inner(false)].concat(); PACKETS]
 }
 
 /// Answers as the other end encrypts them.
-fn incoming() -> Rc<Frames> {
+pub(crate) fn incoming() -> Vec<Vec<u8>> {
     let ether: &[u8] = &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0xb7, 8, 0];
     let [source, destination] =
         ["198.19.0.2", "198.19.0.1"].map(|a| a.parse::<IpAddr>().expect("an address"));
@@ -116,7 +117,7 @@ fn incoming() -> Rc<Frames> {
         xfrm.seal(id, &mut network, room, outer, 0).expect("encryption");
         [ether, &network].concat()
     };
-    Rc::new(Frames::hot((0..PACKETS).map(sealed).collect::<Vec<_>>().into_iter()))
+    (0..PACKETS).map(sealed).collect()
 }
 
 fn gateway(rules: &str) -> Router {
@@ -124,7 +125,7 @@ fn gateway(rules: &str) -> Router {
 }
 
 /// A gateway with the flow, in both directions, in its flowtable.
-fn offloaded(out: &Rc<Frames>, back: Option<&Rc<Frames>>) -> Box<dyn FnMut()> {
+pub(crate) fn offloaded(out: &Rc<Frames>, back: Option<&Rc<Frames>>) -> Box<dyn FnMut()> {
     let mut gateway = gateway(FAST);
     (0..2).for_each(|_| gateway.check(out, Fate::Sent));
     let frames = match back {
@@ -138,7 +139,8 @@ fn offloaded(out: &Rc<Frames>, back: Option<&Rc<Frames>>) -> Box<dyn FnMut()> {
     Box::new(gateway.sending_fast(frames))
 }
 
-fn normal(out: &Rc<Frames>, back: Option<&Rc<Frames>>) -> Box<dyn FnMut()> {
+/// A gateway that tracks the flow and has a rule for it.
+pub(crate) fn normal(out: &Rc<Frames>, back: Option<&Rc<Frames>>) -> Box<dyn FnMut()> {
     let mut gateway = gateway(NORMAL);
     gateway.check(out, Fate::Sent);
     match back {
@@ -172,7 +174,7 @@ fn cipher(open: bool) -> impl FnMut() {
 }
 
 pub(crate) fn variants() -> Vec<Variant> {
-    let (out, back) = (outgoing(), incoming());
+    let [out, back] = [outgoing(), incoming()].map(|all| Rc::new(Frames::hot(all.into_iter())));
     let packets = PACKETS as u64;
     vec![
         Variant::new("cipher-1400", packets, cipher(false)),

@@ -43,12 +43,12 @@ fn router(rules: &str, flows: u64) -> Router {
 }
 
 /// Frames of as many flows as there are destinations, each to one of them.
-fn frames_to(destinations: &[u128], v6: bool) -> Frames {
+pub(crate) fn frames_to(destinations: &[u128], v6: bool) -> Vec<Vec<u8>> {
     let frame = |(n, to): (usize, &u128)| match v6 {
         false => flow_to(n as u32, (*to as u32).to_be_bytes(), 9),
         true => flow6_to(n as u32, (*to).into(), 9),
     };
-    Frames::hot(destinations.iter().enumerate().map(frame))
+    destinations.iter().enumerate().map(frame).collect()
 }
 
 /// Plain forwarding with a routing table: variants of so many routes, next hops and destinations.
@@ -64,7 +64,8 @@ fn with_routes(scale: Scale) -> Vec<Variant> {
         let against = if v6 { "plain6-10k" } else { "plain-10k" };
         let make = move || {
             let routes = Routes::new(routes, next_hops, v6);
-            let frames = Rc::new(frames_to(&routes.destinations(destinations), v6));
+            let frames = frames_to(&routes.destinations(destinations), v6);
+            let frames = Rc::new(Frames::hot(frames.into_iter()));
             let net = network() + &routes.lines;
             Router::between(&net, Settings::default(), &ruleset("")).sending(&frames, Fate::Sent)
         };
@@ -78,7 +79,9 @@ fn many_destinations(scale: Scale, stateful: &str) -> Vec<Variant> {
     let routes = Rc::new(Routes::new(100, 100, false));
     let flows = scale.count(10_000);
     let table = routes.clone();
-    let frames = Later::new(flows as usize, move || frames_to(&table.destinations(flows), false));
+    let frames = Later::new(flows as usize, move || {
+        Frames::hot(frames_to(&table.destinations(flows), false).into_iter())
+    });
     let variant = |name: &str, rules: &str, against| {
         let (rules, routes, frames) = (rules.to_owned(), routes.clone(), frames.clone());
         let make = move || {

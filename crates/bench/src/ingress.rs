@@ -26,7 +26,7 @@ pub(crate) fn ports(count: usize) -> String {
 }
 
 /// `count` ranges of ports, the first around 9.
-fn ranges(count: usize) -> String {
+pub(crate) fn ranges(count: usize) -> String {
     (0..count).map(|n| format!("{}-{}, ", 5 + 100 * n, 45 + 100 * n)).collect()
 }
 

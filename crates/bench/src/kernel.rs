@@ -21,6 +21,7 @@ pub(crate) mod live;
 pub(crate) mod netfilter;
 pub(crate) mod peers;
 mod process;
+pub(crate) mod seeds;
 
 use std::rc::Rc;
 

@@ -34,15 +34,17 @@ pub mod measure;
 mod mix;
 pub mod plot;
 mod programs;
+mod published;
 pub mod report;
 mod router;
 mod routes;
 mod rules;
+mod seeds;
 mod sets;
 mod symbolic;
 mod yardstick;
 
-pub use measure::{Effort, Figure, Outcome, Scale, Variant};
+pub use measure::{Effort, Figure, Outcome, Published, Scale, Variant};
 
 /// A benchmark.
 pub struct Bench {
@@ -54,7 +56,7 @@ pub struct Bench {
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 18] = [
+pub const BENCHES: [Bench; 19] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; also at prerouting",
@@ -134,6 +136,11 @@ pub const BENCHES: [Bench; 18] = [
         name: "live",
         about: "forwarding by `penstock up` over veth, against the kernel's (takes root)",
         variants: |_| kernel::live::variants(),
+    },
+    Bench {
+        name: "seeds",
+        about: "published figures of nf_tables, the kernel's here, and ours (kernel's: takes root)",
+        variants: |scale| Ok(seeds::variants(scale)),
     },
     Bench {
         name: "yardstick",

@@ -25,6 +25,17 @@ pub struct Variant {
     pub itself: Option<Measuring>,
     /// What the reader of the figure has to know, in a sentence.
     pub note: Option<Box<dyn Fn() -> String>>,
+    /// What others have published for it.
+    pub published: Option<Published>,
+}
+
+/// A figure that others have published, from another machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// As it was printed, with its unit.
+    pub figure: &'static str,
+    /// Bits of an operation, where the unit is bits a second.
+    pub bits: Option<u64>,
 }
 
 /// A measurement of about this long: nanoseconds per operation.
@@ -43,6 +54,7 @@ impl Variant {
             caller: true,
             itself: None,
             note: None,
+            published: None,
         }
     }
 
@@ -89,6 +101,11 @@ impl Variant {
     /// variant has run.
     pub fn noting(self, note: impl Fn() -> String + 'static) -> Self {
         Variant { note: Some(Box::new(note)), ..self }
+    }
+
+    /// With what others have published for it.
+    pub fn published(self, published: Published) -> Self {
+        Variant { published: Some(published), ..self }
     }
 
     /// Compared with the rate of another variant of the same benchmark.
@@ -152,6 +169,8 @@ pub struct Figure {
     pub ratio: Option<(&'static str, f64)>,
     /// Bytes per flow, of a variant that measures memory; its times mean nothing then.
     pub bytes: Option<f64>,
+    /// What others have published for it.
+    pub published: Option<Published>,
 }
 
 impl Figure {
@@ -186,6 +205,7 @@ pub fn by_turns(variants: Vec<Variant>, effort: &Effort) -> Outcome {
             least_ns: f64::NAN,
             ratio: None,
             bytes: variant.memory.map(|measure| measure()),
+            published: None,
         })
         .collect();
     let mut rounds: Vec<Vec<f64>> = vec![Vec::new(); variants.len()];
@@ -223,6 +243,7 @@ pub fn by_turns(variants: Vec<Variant>, effort: &Effort) -> Outcome {
                 least_ns: times.iter().copied().fold(f64::INFINITY, f64::min),
                 ratio,
                 bytes: None,
+                published: variant.published,
             }
         })
         .collect::<Vec<_>>();
@@ -323,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_variant_makes_its_tables_once_and_unmeasured() {
-        let effort = Effort { rounds: 3, slice: Duration::ZERO, scale: Scale::Full };
+        let effort = Effort { rounds: 3, slice: Duration::ZERO, ..Effort::default() };
         let made = Variant::made("made", 1, || {
             std::thread::sleep(Duration::from_millis(1));
             || _ = black_box(0)
@@ -338,7 +359,7 @@ mod tests {
     #[test]
     fn a_variant_that_does_less_work_is_compared_with_the_other() {
         let work = |n: u64| move || (0..n).for_each(|i| _ = std::hint::black_box(i));
-        let effort = Effort { rounds: 3, slice: Duration::from_micros(200), scale: Scale::Full };
+        let effort = Effort { rounds: 3, slice: Duration::from_micros(200), ..Effort::default() };
         let variants = vec![
             Variant::new("all", 1, work(4000)),
             Variant::new("part", 1, work(40)).against("all"),

@@ -56,6 +56,7 @@ mod tests {
             least_ns: ns,
             ratio: None,
             bytes: None,
+            published: None,
         };
         let svg = svg("rules", &[figure("linear-10", 10.0), figure("linear-100", 20.0)]);
         assert!(svg.contains("width=\"480.0\"") && svg.contains("width=\"240.0\""), "{svg}");

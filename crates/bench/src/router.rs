@@ -68,7 +68,7 @@ impl Sink for Taken {
 }
 
 /// The answer to a UDP frame: addresses and ports the other way around, which no checksum notices.
-fn answer(mut frame: Vec<u8>) -> Vec<u8> {
+pub(crate) fn answer(mut frame: Vec<u8>) -> Vec<u8> {
     let v6 = frame[12..14] == [0x86, 0xdd];
     for (at, len) in if v6 { [(0, 6), (22, 16), (54, 2)] } else { [(0, 6), (26, 4), (34, 2)] } {
         let (first, second) = frame[at..at + 2 * len].split_at_mut(len);

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::programs::installed;
+use crate::programs::{installed, ours};
 use crate::{Scale, Variant, encap, esp, flow, forward};
 
 /// What DPDK's programs have in common: memory of their own, no devices of the machine, and no file
@@ -140,19 +140,6 @@ fn crypto(encrypt: bool) -> Result<f64, String> {
     });
     let none = || format!("{PROGRAM} printed no figure");
     rate.filter(|rate| *rate > 0.0).map(|rate| 1000.0 / rate).ok_or_else(none)
-}
-
-/// Variants of another benchmark, with its name in front.
-fn ours(
-    bench: &str,
-    variants: Vec<Variant>,
-    wanted: &[(&str, &'static str)],
-) -> impl Iterator<Item = Variant> {
-    variants.into_iter().filter_map(move |mut variant| {
-        let (name, against) = wanted.iter().find(|(name, _)| *name == variant.name)?;
-        variant.name = format!("{bench}/{name}");
-        Some(variant.against(against))
-    })
 }
 
 /// Ours with the variants of DPDK that they are compared with.

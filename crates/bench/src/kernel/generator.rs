@@ -203,6 +203,46 @@ impl Generator {
         Ok(Generator { program: lab::load("bench_list", asm)?, frame })
     }
 
+    /// Frames of one length in turn, which differ in their headers.
+    ///
+    /// The kernel reuses frames as they are at the end: their first 64 bytes, or as many multiples
+    /// of eight as they have, are written each time.
+    pub(super) fn repeating(lab: &Lab, device: &str, frames: &[Vec<u8>]) -> Result<Self> {
+        let frame = frames.first().ok_or("there are no frames")?.clone();
+        let changed = frame.len().min(64) / 8 * 8;
+        let rows = frames.iter().flat_map(|frame| &frame[..changed]).copied().collect::<Vec<_>>();
+        let devices = only(lab, device)?;
+        let array = |name, value| MapSpec { name, kind: MapKind::Array, key: 4, value, entries: 1 };
+        let turn = Arc::new(Map::new(array("bench_turn", 8)));
+        let spec = array("bench_headers", rows.len() as u32);
+        let rows = Arc::new(Map::with_contents(spec, vec![(vec![0; 4], rows)]));
+        let mut asm = Asm::new();
+        let (on, there) = (asm.label(), asm.label());
+        asm.load(Width::W, R2, R1, 0);
+        asm.load(Width::W, R3, R1, 4);
+        asm.mov(R4, R2);
+        asm.alu(Alu::Add, R4, changed as i32);
+        asm.jump_if(Cond::Le, R4, R3, there);
+        asm.exit_with(xdp::DROP);
+        asm.bind(there);
+        asm.map_value(R5, &turn, 0);
+        asm.load(Width::D, R4, R5, 0);
+        asm.alu(Alu::Add, R4, 1);
+        asm.jump_if(Cond::Lt, R4, frames.len() as i32, on);
+        asm.mov(R4, 0);
+        asm.bind(on);
+        asm.store(Width::D, R5, 0, R4);
+        asm.map_value(R5, &rows, 0);
+        asm.alu(Alu::Mul, R4, changed as i32);
+        asm.alu(Alu::Add, R5, R4);
+        for at in (0..changed as i16).step_by(8) {
+            asm.load(Width::D, R4, R5, at);
+            asm.store(Width::D, R2, at, R4);
+        }
+        redirect(&mut asm, &devices);
+        Ok(Generator { program: lab::load("bench_frames", asm)?, frame })
+    }
+
     /// Frames for the router itself, from flows and strangers.
     pub(super) fn visiting(lab: &Lab, flows: u16, visitors: Visitors) -> Result<Self> {
         let devices = only(lab, "a0")?;

@@ -228,6 +228,11 @@ impl Lab {
         run("ip", &["netns", "exec", &self.name, "nft", "-f", "-"], rules)
     }
 
+    /// Changes the network, by lines for `ip -batch`.
+    pub(super) fn ip(&self, lines: &str) -> Result<()> {
+        run("ip", &["-n", &self.name, "-batch", "-"], lines)
+    }
+
     /// Opens a port of the router, and sends from it to ports of the host in front: flows from there
     /// are connections with answers then, which last.
     pub(super) fn serve(&mut self, port: u16, peers: std::ops::Range<u16>) -> Result<()> {
@@ -331,6 +336,24 @@ impl Lab {
             self.inside(|| program.attach(index, mode).map_err(|e| format!("{device}: {e}")))?;
         self.links.push(link);
         Ok(())
+    }
+
+    /// Puts a program for traffic control at what leaves by a device.
+    pub(super) fn attach_egress(&mut self, device: &str, program: &Program) -> Result<()> {
+        let index = self.index(device)?;
+        let link =
+            self.inside(|| program.attach_egress(index).map_err(|e| format!("{device}: {e}")))?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Connections that the kernel's flowtables forward.
+    pub(super) fn kernel_flows(&self) -> Result<usize> {
+        self.inside(|| {
+            let path = "/proc/thread-self/net/nf_conntrack";
+            let text = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
+            Ok(text.matches("[OFFLOAD]").count())
+        })
     }
 
     /// Puts a program at a netfilter hook.
