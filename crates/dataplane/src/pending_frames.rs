@@ -15,6 +15,16 @@ impl PendingFrames {
         PendingFrames(u64::MAX.checked_shr((BURST - count.min(BURST)) as u32).unwrap_or(0))
     }
 
+    /// Those with a bit in a word.
+    pub(crate) const fn of_bits(bits: u64) -> Self {
+        PendingFrames(bits)
+    }
+
+    /// A bit for each.
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
     /// None.
     pub(crate) const NONE: PendingFrames = PendingFrames(0);
 
@@ -61,6 +71,12 @@ impl PendingFrames {
     #[inline(always)]
     pub(crate) const fn without(self, others: PendingFrames) -> PendingFrames {
         PendingFrames(self.0 & !others.0)
+    }
+
+    /// Those that are also among others.
+    #[inline(always)]
+    pub(crate) const fn and_only(self, others: PendingFrames) -> PendingFrames {
+        PendingFrames(self.0 & others.0)
     }
 
     /// With others.

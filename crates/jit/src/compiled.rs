@@ -15,7 +15,6 @@ use crate::Code;
 use crate::Tables;
 use crate::host::{Helpers, Host};
 use crate::outcome::{self, Decision};
-use crate::precheck::Head;
 use crate::profile::{Profile, ProfileLine};
 
 pub(crate) type OnePacket = unsafe extern "C" fn(*mut Packet, *mut c_void, u64) -> u64;
@@ -24,7 +23,7 @@ pub(crate) type Burst = unsafe extern "C" fn(*mut Packet, u64, *mut c_void, u64,
 pub(crate) type Frames =
     unsafe extern "C" fn(*const Frame<'_>, u64, *mut Packet, u64, *mut u64) -> u64;
 
-pub(crate) type EgressPrecheck = unsafe extern "C" fn(*const &Head, u64) -> u64;
+pub(crate) type EgressPrecheck = unsafe extern "C" fn(*const Frame<'_>, u64) -> u64;
 
 /// The code of a generation, which several workers may run at the same time: what differs between
 /// them is an argument. It holds on to the generation, and its memory goes when it is dropped.
@@ -155,21 +154,25 @@ impl Compiled {
         self.lists.get(list).is_some_and(|functions| functions.egress_precheck.is_some())
     }
 
-    /// Of up to 64 packets, a bit for each that is known to pass a list without effect: no rule
-    /// changes, counts or reports anything. It is known from what does not change while a packet is
-    /// forwarded without translation: that it is IPv4 without options, no fragment, TCP or UDP, and
+    /// Of up to 64 frames, a bit for each of `asked` of which the packet is known to pass a list
+    /// without effect when it is sent: no rule changes, counts or reports anything. It is known
+    /// from what does not change while a packet is forwarded without translation: that it is IPv4
+    /// without options or tag, no fragment, TCP or UDP, which must hold for those of `asked`, and
     /// the first bytes of its headers. A packet without its bit may pass, too, or not. 0 if there
     /// is no such code.
     #[inline]
-    pub fn egress_precheck(&self, list: usize, heads: &[&Head]) -> u64 {
+    pub fn egress_precheck(&self, list: usize, frames: &[Frame<'_>], asked: u64) -> u64 {
         let Some(code) = self.lists.get(list).and_then(|functions| functions.egress_precheck)
         else {
             return 0;
         };
-        let count = heads.len().min(64) as u64;
-        // SAFETY: `compile` made the function for this signature; it reads the addresses of `count`
-        // heads and nothing else but their bytes.
-        unsafe { code(heads.as_ptr(), count) }
+        let last = u64::from(u64::BITS - asked.leading_zeros());
+        let count = last.min(frames.len() as u64);
+        let there = u64::MAX.checked_shr(64 - count as u32).unwrap_or(0);
+        // SAFETY: `compile` made the function for this signature; it reads `count` frames, at most
+        // 64, of their bytes no more than there are, and nothing else.
+        let failed = unsafe { code(frames.as_ptr(), count) };
+        asked & there & !failed
     }
 
     /// The code as `H` can call it; `None` if it was made for another kind of host.

@@ -8,6 +8,7 @@
 //! metadata. Wherever a rule asks for anything else, or does anything, it gives up: such packets
 //! pass the list when it is their turn.
 
+use penstock_packet::{Frame as Received, layout};
 use penstock_program::op::TRANSPORT_PRECHECKED;
 use penstock_wire::{ethernet, ipv4};
 
@@ -16,15 +17,17 @@ use crate::asm::{Function, Is, Session, Width};
 use crate::compile::ListCompiler;
 use crate::list::{Entry, List};
 use crate::lowering_ctx::{Finish, Header, Inputs, Known, LoweringCtx, Window, Windows};
-use crate::outcome::ACCEPTED;
-use crate::precheck::Head;
 
-/// Where the protocol of a packet is in its IPv4 header.
-const PROTOCOL: usize = 9;
+/// Where the protocol of a packet is in its frame.
+const PROTOCOL: usize = ethernet::LEN + 9;
+
+/// Bytes of a frame that code reads at most.
+const READ: usize = ethernet::LEN + ipv4::LEN + TRANSPORT_PRECHECKED;
 
 impl ListCompiler<'_> {
-    /// A function of the addresses of [`Head`]s, and their number, that gives a bit for each packet
-    /// that will pass. `None` if none can be made, or the list holds more than chains.
+    /// A function of frames and their number, at most 64, that gives a bit for each of which it is
+    /// not known that it will pass, if it is one of IPv4. `None` if none can be made, or the list
+    /// holds more than chains.
     pub(crate) fn egress_precheck(
         &mut self,
         session: &mut Session,
@@ -41,35 +44,43 @@ impl ListCompiler<'_> {
         };
         let function = session.declare(PARAMETERS)?;
         let calls = session.define(function, PARAMETERS, |asm, values| {
-            let [heads, count] = *values else {
+            let [frames, count] = *values else {
                 return Err(CompileError::Code("egress_precheck has two parameters".into()));
             };
             let memory = asm.stack(64);
-            let (head, index) = asm.block_with(Width::Long);
-            let all = asm.parameter(head, Width::Long);
-            let (decided, decision) = asm.block_with(Width::Long);
-            let (body, out) = (asm.block(), asm.block());
-            let zero = asm.long(0);
-            asm.jump_with_all(head, &[zero, zero]);
-            asm.at(head);
-            let more = asm.is(index, Is::Below, count);
-            asm.branch(more, body, out);
-            asm.at(out);
-            asm.ret(all);
+            let size = asm.long(size_of::<Received<'_>>() as u64);
+            let bytes = asm.multiply(count, size);
+            let end = asm.add(frames, bytes);
+            let (zero, one) = (asm.long(0), asm.long(1));
+            // The frame, its bit, and those that do not pass.
+            let (body, frame) = asm.block_with(Width::Long);
+            let bit = asm.parameter(body, Width::Long);
+            let failed = asm.parameter(body, Width::Long);
+            let (next, then_failed) = asm.block_with(Width::Long);
+            let (passes, fails, out) = (asm.block(), asm.cold_block(), asm.block());
+            let (begin, none) = (asm.block(), asm.block());
+            asm.branch(count, begin, none);
+            asm.at(none);
+            asm.ret(zero);
+            asm.at(begin);
+            asm.jump_with_all(body, &[frames, one, zero]);
             asm.at(body);
-            let offset = asm.shift_left(index, 3);
-            let place = asm.add(heads, offset);
-            let network = asm.load(Width::Long, place, 0);
-            let protocol = asm.load(Width::Byte, network, PROTOCOL);
-            let header = asm.long(ipv4::LEN as u64);
+            let len = asm.load(Width::Long, frame, layout::FRAME_LEN);
+            let short = asm.is_number(len, Is::Below, READ as u64);
+            asm.leave_if(short, fails);
+            let start = asm.load(Width::Long, frame, layout::FRAME_START);
+            let protocol = asm.load(Width::Byte, start, PROTOCOL);
+            let link = asm.long(ethernet::LEN as u64);
+            let headers = asm.long((ethernet::LEN + ipv4::LEN) as u64);
+            let network =
+                Window { base: asm.add(start, link), len: asm.long((READ - ethernet::LEN) as u64) };
             let transport = Window {
-                base: asm.add(network, header),
+                base: asm.add(start, headers),
                 len: asm.long(TRANSPORT_PRECHECKED as u64),
             };
-            let len = asm.long(size_of::<Head>() as u64);
             let windows = Windows {
                 link: None,
-                network: Some(Window { base: network, len }),
+                network: Some(network),
                 transport: Some(transport),
                 whole_transport: Some(transport),
                 length: None,
@@ -78,12 +89,12 @@ impl ListCompiler<'_> {
             let ethertype = asm.word(u16::from_ne_bytes(ethernet::IPV4.to_be_bytes()).into());
             // They are not used: `can_precheck` has checked that.
             let inputs = Inputs { packet: zero, host: zero, cells: zero, memory };
-            let finish = Finish::Block(decided);
+            let finish = Finish::Passes { passes, fails };
             let mut ctx = LoweringCtx::new(asm, self.program.image, self.helpers, inputs, finish);
             ctx.windows = windows;
             ctx.prechecks = true;
             for (known, value) in [
-                (Known::There(Header::Network, size_of::<Head>() as u32), None),
+                (Known::There(Header::Network, (READ - ethernet::LEN) as u32), None),
                 (Known::There(Header::Transport, TRANSPORT_PRECHECKED as u32), None),
                 (Known::There(Header::WholeTransport, TRANSPORT_PRECHECKED as u32), None),
                 (Known::Protocol, None),
@@ -97,17 +108,23 @@ impl ListCompiler<'_> {
                 self.chain(&mut ctx, chain, family, next, &mut errors);
                 ctx.asm.at(next);
             }
-            let pass = ctx.asm.long(ACCEPTED);
-            ctx.leave(pass);
+            ctx.asm.jump(passes);
             let calls = ctx.asm.calls;
-            asm.at(decided);
-            let passes = asm.is_number(decision, Is::NotAbove, ACCEPTED);
-            let bit = asm.widen(passes, Width::Long);
-            let bit = asm.shift_left_by(bit, index);
-            let all = asm.or(all, bit);
-            let one = asm.long(1);
-            let next = asm.add(index, one);
-            asm.jump_with_all(head, &[next, all]);
+            asm.at(fails);
+            let with_this = asm.or(failed, bit);
+            asm.jump_with(next, with_this);
+            asm.at(passes);
+            asm.jump_with(next, failed);
+            asm.at(next);
+            let after = asm.add(frame, size);
+            let later = asm.add(bit, bit);
+            let more = asm.is(after, Is::NotEqual, end);
+            let on = asm.block();
+            asm.branch(more, on, out);
+            asm.at(on);
+            asm.jump_with_all(body, &[after, later, then_failed]);
+            asm.at(out);
+            asm.ret(then_failed);
             errors.map_or(Ok(calls), Err)
         })??;
         Ok((calls == 0).then_some(function))

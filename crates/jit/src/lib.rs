@@ -96,7 +96,6 @@ pub use compiled::{Bound, Compiled, PackedDecision};
 pub use host::{Helpers, Host};
 pub use list::{Bursts, Entry, List, Options};
 pub use outcome::Decision;
-pub use precheck::Head;
 pub use profile::{ProfileLine, Profiled, clock_ticks};
 pub use rule_name::rule_name;
 #[cfg(not(feature = "cranelift"))]

@@ -8,6 +8,7 @@ use penstock_program::{Family, Image};
 
 use crate::asm::{Asm, Block, Is, Value, Width};
 use crate::host::{Address, Helpers};
+use crate::outcome::ACCEPTED;
 use penstock_program::op::Parts;
 
 /// Bytes that loads may ask for: from an address, so many.
@@ -234,6 +235,13 @@ pub(crate) enum Finish {
     Return,
     /// It goes to a block that takes it.
     Block(Block),
+    /// It goes to one of two blocks, by whether the packet passes.
+    Passes {
+        /// It does.
+        passes: Block,
+        /// It does not.
+        fails: Block,
+    },
 }
 
 /// A function in the making, at some packet.
@@ -327,6 +335,9 @@ impl<'f, 'a> LoweringCtx<'f, 'a> {
 
     /// Ends here with a decision that is known.
     pub(crate) fn decide(&mut self, packed: u64) {
+        if let Finish::Passes { passes, fails } = self.finish {
+            return self.asm.jump(if packed <= ACCEPTED { passes } else { fails });
+        }
         let packed =
             self.known_entry.map_or(packed, |entry| crate::outcome::at_entry(packed, entry));
         let value = self.asm.long(packed);
@@ -361,6 +372,10 @@ impl<'f, 'a> LoweringCtx<'f, 'a> {
         match self.finish {
             Finish::Return => self.asm.ret(value),
             Finish::Block(block) => self.asm.jump_with(block, value),
+            Finish::Passes { passes, fails } => {
+                let does = self.asm.is_number(value, Is::NotAbove, ACCEPTED);
+                self.asm.branch(does, passes, fails);
+            }
         }
     }
 

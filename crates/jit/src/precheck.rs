@@ -3,12 +3,8 @@
 //! What the headers of a packet say before it is its turn.
 
 use penstock_program::image::LinkedValue;
-use penstock_program::op::{Op, TRANSPORT_PRECHECKED};
+use penstock_program::op::Op;
 use penstock_sets::Set;
-use penstock_wire::ipv4;
-
-/// The first bytes of a packet, from its network header on.
-pub type Head = [u8; ipv4::LEN + TRANSPORT_PRECHECKED];
 
 /// Whether the headers of a packet as it arrived say what an operation will come to.
 pub(crate) fn can_precheck(op: &Op) -> bool {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use penstock_jit::{Decision, Entry, Head, Helpers, List, Options, PackedDecision, compile};
+use penstock_jit::{Decision, Entry, Helpers, List, Options, PackedDecision, compile};
 use penstock_packet::{Frame, Packet};
 use penstock_program::Family;
 use penstock_program::Hook;
@@ -216,9 +216,11 @@ fn prechecked_packets_pass_without_effect() {
             .filter(|f| matches!(f[23], 6 | 17))
             .take(64)
             .collect();
-        let heads: Vec<&Head> =
-            all.iter().map(|frame| frame[14..].first_chunk().unwrap()).collect();
-        let passes = code.egress_precheck(0, &heads);
+        let frames: Vec<_> =
+            all.iter().map(|bytes| Frame { device: DEVICE, bytes, time: 5 }).collect();
+        let asked = rng.u64(..) | rng.u64(..);
+        let passes = code.egress_precheck(0, &frames, asked);
+        assert_eq!(passes & !asked, 0);
         for (n, frame) in all.iter().enumerate() {
             let mut packet = Packet::new();
             assert!(packet.receive_dissected(frame, ADDRESS));

@@ -4,8 +4,10 @@
 
 use penstock_jit as jit;
 use penstock_net::Mac;
+use penstock_packet::Frame;
 
 use crate::hooks::FamilyHooks;
+use crate::pending_frames::PendingFrames;
 use crate::plain_frame;
 use crate::sink::Sink;
 use crate::worker::Worker;
@@ -39,20 +41,28 @@ impl<'a> FastPath<'a> {
     }
 
     /// Whether headers say of packets of IPv4 that they pass egress of a device
-    /// ([`ParsedHeaders::egress_prechecked`]).
+    /// ([`ParsedFrame::egress_prechecked`](super::prefetcher::ParsedFrame::egress_prechecked)).
     #[inline(always)]
     pub(crate) fn prechecks_egress(&self, device: u32) -> bool {
         self.egress_precheck.is_some_and(|precheck| precheck.device == device)
     }
 }
 
-/// Code that says of packets whether they will pass a list.
+/// Code that says of frames whether their packets will pass a list.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EgressPrecheck<'a> {
-    pub(crate) code: &'a jit::Compiled,
-    pub(crate) list: usize,
+    code: &'a jit::Compiled,
+    list: usize,
     /// The device, at egress of which it is.
     device: u32,
+}
+
+impl EgressPrecheck<'_> {
+    /// Those of some plain frames of a burst of which it is known that they pass.
+    #[inline]
+    pub(crate) fn pass(&self, frames: &[Frame<'_>], asked: PendingFrames) -> PendingFrames {
+        PendingFrames::of_bits(self.code.egress_precheck(self.list, frames, asked.bits()))
+    }
 }
 
 impl<'a, S: Sink> Worker<'a, S> {

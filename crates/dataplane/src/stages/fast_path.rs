@@ -33,6 +33,8 @@ struct FastPacket<'a> {
     /// The hooks of its family.
     hooks: &'a FamilyHooks,
     headers: &'a ParsedHeaders,
+    /// [`ParsedFrame::egress_prechecked`].
+    egress_prechecked: bool,
 }
 
 /// Where a packet on the fast path goes.
@@ -128,8 +130,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         tracked: Option<(Ct, Verdict, u64)>,
         packet: &mut Packet,
     ) {
-        let ParsedFrame { frame, headers, route, ingress_batch, .. } = parsed;
-        let fast = FastPacket { fast_path, hooks, headers };
+        let ParsedFrame { frame, headers, route, egress_prechecked, ingress_batch, .. } = parsed;
+        let fast = FastPacket { fast_path, hooks, headers, egress_prechecked };
         let len = ethernet::LEN + usize::from(headers.len);
         self.state.counters.received += 1;
         let (offset, ethertype) =
@@ -437,7 +439,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet: &mut Packet,
         way: &FastWay,
     ) {
-        let FastPacket { fast_path, hooks, headers } = fast;
+        let FastPacket { fast_path, hooks, egress_prechecked, .. } = fast;
         let link = self.net.link(way.oif).filter(|link| !self.state.taps.has(link.index));
         let link = link.filter(|_| packet.network().len() <= way.mtu as usize);
         let (Some(header), Some(link)) = (&way.header, link) else {
@@ -452,7 +454,7 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet.meta.iif = 0;
         packet.meta.oif = link.index;
         let sees = self.state.tc.as_mut().is_none_or(|tc| tc.egress_sees());
-        if sees && headers.passes_egress(fast_path, link.index) {
+        if sees && egress_prechecked && fast_path.prechecks_egress(link.index) {
             if packet.meta.trace_id == 0 {
                 packet.meta.trace_id = self.next_trace_id();
             }

@@ -15,6 +15,7 @@ use crate::sink::Sink;
 use crate::stages::device_path::FastPath;
 use crate::stages::headers_ahead::ParsedHeaders;
 use crate::stages::prefetcher::Prefetcher;
+use crate::stages::run_list::after_trace_id;
 use crate::worker::Worker;
 
 /// Where plain packets of a route go.
@@ -50,9 +51,11 @@ impl<'a, S: Sink> Worker<'a, S> {
         packet: &mut Packet,
     ) {
         let (mut last, mut quiet_at, mut forwarded) = (None, None, 0);
+        let mut trace_id = self.state.numbers.trace_id;
         while let Some(at) = left.first() {
             let Some(parsed) = prefetcher.parsed(at, frames, None) else { break };
             let (frame, headers) = (parsed.frame, parsed.headers);
+            let prechecked = parsed.egress_prechecked;
             let usual = addresses::is_usual4(headers.dst)
                 && self.ip4_usual_source(fast_path.device, headers.src);
             if headers.v6 || !usual {
@@ -73,7 +76,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             let to = self.state.forwarding.v4.get(hop.adjacency);
             let (Some(bytes), Some(to)) = (frame.bytes.get(..len), to) else { break };
             let Some(header) = to.header() else { break };
-            if u32::from(headers.len) > to.mtu || hop.prechecked && !headers.egress_prechecked {
+            if u32::from(headers.len) > to.mtu || hop.prechecked && !prechecked {
                 break;
             }
             packet.forward(bytes, header);
@@ -86,7 +89,8 @@ impl<'a, S: Sink> Worker<'a, S> {
             meta.priority = priority_of_tos(headers.tos);
             meta.trace_id = 0;
             if hop.prechecked {
-                packet.meta.trace_id = self.next_trace_id();
+                trace_id = after_trace_id(trace_id);
+                meta.trace_id = trace_id;
             }
             if let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut()) {
                 h.decrement_ttl();
@@ -95,6 +99,7 @@ impl<'a, S: Sink> Worker<'a, S> {
             forwarded += 1;
             left.next();
         }
+        self.state.numbers.trace_id = trace_id;
         let counters = &mut self.state.counters;
         counters.received += forwarded;
         counters.forwarded += forwarded;

@@ -23,18 +23,16 @@ pub(crate) struct ParsedHeaders {
     pub(crate) len: u16,
     protocol: u8,
     pub(crate) tos: u8,
-    /// It is known that it passes egress ([`FastPath::egress_precheck`]).
-    pub(crate) egress_prechecked: bool,
 }
 
 impl ParsedHeaders {
-    /// Reads a frame. `false` if it is not for the fast path: addressed to another host, not plain
+    /// Reads a frame of IPv4. `false` if it is none for the fast path: addressed to another host, not plain
     /// ([`PlainFrame`]), or with a wrong checksum in its header.
     #[inline(always)]
     pub(crate) fn read(&mut self, frame: &Frame<'_>, fast_path: &FastPath<'_>) -> bool {
         let plain = PlainFrame::read(frame.bytes)
             .filter(|plain| frame.device == fast_path.device && plain.is_to(fast_path.receiver));
-        let Some(plain) = plain else { return self.read6(frame, fast_path) };
+        let Some(plain) = plain else { return false };
         let header = frame.bytes.get(ethernet::LEN..).and_then(|h| h.first_chunk());
         let Some(header) = header.filter(|header| is_right_in_header(header)) else {
             return false;
@@ -45,7 +43,6 @@ impl ParsedHeaders {
         self.protocol = plain.protocol();
         self.tos = header[1];
         self.v6 = false;
-        self.egress_prechecked = false;
         true
     }
 
@@ -77,21 +74,7 @@ impl ParsedHeaders {
             && usize::from(payload) >= TRANSPORT
             && usize::from(payload) <= network.len() - ipv6::LEN;
         let len = payload.checked_add(ipv6::LEN as u16).filter(|_| plain)?;
-        Some(ParsedHeaders {
-            v6: true,
-            src: 0,
-            dst: 0,
-            len,
-            protocol: h[6],
-            tos: 0,
-            egress_prechecked: false,
-        })
-    }
-
-    /// Whether the packet is known to pass egress of a device.
-    #[inline(always)]
-    pub(crate) fn passes_egress(&self, fast_path: &FastPath<'_>, device: u32) -> bool {
-        self.egress_prechecked && fast_path.prechecks_egress(device)
+        Some(ParsedHeaders { v6: true, src: 0, dst: 0, len, protocol: h[6], tos: 0 })
     }
 
     /// The transport protocol.
@@ -126,19 +109,21 @@ pub(crate) struct HeadersAhead {
     /// The frames that were read, and those of them that may take the fast path.
     read: PendingFrames,
     fast: PendingFrames,
+    /// Those of the latter that are of IPv6.
+    v6: PendingFrames,
 }
 
 impl HeadersAhead {
     /// Of no frames.
     pub(crate) fn new() -> Self {
-        let (read, fast) = (PendingFrames::NONE, PendingFrames::NONE);
-        HeadersAhead { headers: [ParsedHeaders::default(); BURST], read, fast }
+        let [read, fast, v6] = [PendingFrames::NONE; 3];
+        HeadersAhead { headers: [ParsedHeaders::default(); BURST], read, fast, v6 }
     }
 
     /// Another burst begins.
     #[inline(always)]
     pub(crate) fn begin(&mut self) {
-        (self.read, self.fast) = (PendingFrames::NONE, PendingFrames::NONE);
+        [self.read, self.fast, self.v6] = [PendingFrames::NONE; 3];
     }
 
     /// Reads a frame. `None` if it is not for the fast path.
@@ -150,22 +135,28 @@ impl HeadersAhead {
         fast_path: Option<&FastPath<'_>>,
     ) -> Option<&ParsedHeaders> {
         let headers = &mut self.headers[at % BURST];
-        let fast = fast_path.is_some_and(|path| headers.read(frame, path));
+        let fast = fast_path.is_some_and(|path| {
+            headers.read(frame, path) || {
+                let six = headers.read6(frame, path);
+                self.v6 = self.v6.with_if(at, six);
+                six
+            }
+        });
         self.read = self.read.with(at);
         self.fast = self.fast.with_if(at, fast);
         fast.then_some(headers)
-    }
-
-    /// Notes whether the packet in a frame is known to pass egress.
-    pub(crate) fn precheck(&mut self, at: usize, passes: bool) {
-        let headers = &mut self.headers[at % BURST];
-        headers.egress_prechecked = passes && !headers.v6;
     }
 
     /// The frames that were read.
     #[inline(always)]
     pub(crate) fn read(&self) -> PendingFrames {
         self.read
+    }
+
+    /// Those of them that may take the fast path and are of IPv4.
+    #[inline(always)]
+    pub(crate) fn fast4(&self) -> PendingFrames {
+        self.fast.without(self.v6)
     }
 
     /// The headers of a frame that may take the fast path.

@@ -4,16 +4,14 @@
 //! found, and the memory that is needed next is fetched.
 
 use penstock_conntrack::{Conntrack, TupleLookup};
-use penstock_jit::Head;
 use penstock_nat::choose::drawn_port;
 use penstock_packet::Frame;
 use penstock_random::Random;
 use penstock_wire::cache::prefetch;
-use penstock_wire::ethernet;
 use penstock_wire::frame::{Around, ip_packet};
 
 use crate::pending_frames::{BURST, PendingFrames};
-use crate::stages::device_path::{EgressPrecheck, FastPath};
+use crate::stages::device_path::FastPath;
 use crate::stages::headers_ahead::{HeadersAhead, ParsedHeaders};
 use crate::stages::ingress_batch::IngressBatch;
 use crate::stages::routes_ahead::{RouteAhead, RoutesAhead};
@@ -26,6 +24,8 @@ pub(crate) struct ParsedFrame<'a> {
     pub(crate) lookup: Option<&'a TupleLookup>,
     /// The route to its destination.
     pub(crate) route: RouteAhead<'a>,
+    /// It is known that it passes egress ([`FastPath::egress_precheck`]).
+    pub(crate) egress_prechecked: bool,
     /// The ingress that it has passed, if there is any.
     pub(crate) ingress_batch: Option<&'a IngressBatch<'a>>,
 }
@@ -38,6 +38,8 @@ pub(crate) struct Prefetcher {
     /// The frames that have a lookup.
     sought: PendingFrames,
     routes: RoutesAhead,
+    /// Frames of which it is known that their packets pass egress ([`FastPath::egress_precheck`]).
+    prechecked: PendingFrames,
     /// Frames with prefetched entries.
     fetched: usize,
     /// Those that are likely to begin a connection that is translated.
@@ -53,6 +55,7 @@ impl Default for Prefetcher {
             lookups: [TupleLookup::default(); BURST],
             sought: PendingFrames::NONE,
             routes: RoutesAhead::new(),
+            prechecked: PendingFrames::NONE,
             fetched: 0,
             beginning: PendingFrames::NONE,
             due: 0,
@@ -86,6 +89,7 @@ impl Prefetcher {
         self.headers.begin();
         self.sought = PendingFrames::NONE;
         self.routes.begin();
+        self.prechecked = PendingFrames::NONE;
         self.beginning = PendingFrames::NONE;
         (self.fetched, self.due) = (0, 0);
     }
@@ -157,31 +161,8 @@ impl Prefetcher {
             }
         }
         if let Some(precheck) = fast_path.and_then(|path| path.egress_precheck.as_ref()) {
-            self.precheck_egress(these, frames, precheck);
-        }
-    }
-
-    /// Asks which packets are known to pass egress.
-    #[inline(never)]
-    fn precheck_egress(
-        &mut self,
-        these: PendingFrames,
-        frames: &[Frame<'_>],
-        precheck: &EgressPrecheck<'_>,
-    ) {
-        let mut heads: [&Head; BURST] = [&[0; size_of::<Head>()]; BURST];
-        let mut last = 0;
-        for at in these {
-            let frame = frames.get(at).filter(|_| self.headers.get(at).is_some());
-            let head = frame.and_then(|frame| frame.bytes.get(ethernet::LEN..)?.first_chunk());
-            if let Some(head) = head {
-                heads[at] = head;
-                last = at;
-            }
-        }
-        let pass = precheck.code.egress_precheck(precheck.list, &heads[..=last]);
-        for at in these {
-            self.headers.precheck(at, pass >> at & 1 != 0);
+            let asked = these.and_only(self.headers.fast4());
+            self.prechecked = self.prechecked.and_also(precheck.pass(frames, asked));
         }
     }
 
@@ -196,6 +177,7 @@ impl Prefetcher {
         let (frame, headers) = (frames.get(at)?, self.headers.get(at)?);
         let lookup = self.sought.has(at).then(|| &self.lookups[at % BURST]);
         let route = RouteAhead { at, routes: &mut self.routes, headers: &self.headers, frames };
-        Some(ParsedFrame { frame, headers, lookup, route, ingress_batch })
+        let egress_prechecked = self.prechecked.has(at);
+        Some(ParsedFrame { frame, headers, lookup, route, egress_prechecked, ingress_batch })
     }
 }

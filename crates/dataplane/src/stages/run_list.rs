@@ -19,6 +19,12 @@ use crate::stages::ingress_batch::ListCode;
 use crate::stages::run_chain;
 use crate::worker::Worker;
 
+/// The number of a packet after one with another number: 0 is never used.
+#[inline(always)]
+pub(crate) fn after_trace_id(number: u32) -> u32 {
+    number.wrapping_add(1).max(1)
+}
+
 impl<S: Sink> Worker<'_, S> {
     /// Runs a hook after the routing decision, or one where there is no route. Returns `next`,
     /// where the packet continues, unless it was dropped or taken. What stages of the list make of
@@ -131,7 +137,7 @@ impl<S: Sink> Worker<'_, S> {
     /// Numbers packets that see chains.
     #[inline]
     pub(crate) fn next_trace_id(&mut self) -> u32 {
-        self.state.numbers.trace_id = self.state.numbers.trace_id.wrapping_add(1).max(1);
+        self.state.numbers.trace_id = after_trace_id(self.state.numbers.trace_id);
         self.state.numbers.trace_id
     }
 
