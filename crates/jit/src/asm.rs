@@ -433,6 +433,20 @@ impl Asm<'_> {
         self.builder.ins().load(width.of(), MemFlagsData::new().with_notrap(), base, offset as i32)
     }
 
+    /// An element of the array at an address, by its number.
+    pub(crate) fn element(&mut self, width: Width, array: u64, at: Value) -> Value {
+        let array = self.long(array);
+        let bits = match width {
+            Width::Byte => 0,
+            Width::Half => 1,
+            Width::Word => 2,
+            Width::Long => 3,
+        };
+        let offset = self.shift_left(at, bits);
+        let address = self.add(array, offset);
+        self.load(width, address, 0)
+    }
+
     pub(crate) fn store(&mut self, value: Value, base: Value, offset: usize) {
         self.builder.ins().store(MemFlagsData::new().with_notrap(), value, base, offset as i32);
     }

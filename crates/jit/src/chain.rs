@@ -5,8 +5,8 @@
 //! Rules become code in their order. Consecutive rules that begin with the same operations share
 //! them, so a header is loaded and checked once for all of them; where they then compare the same
 //! word with different constants, the constant is searched for instead of compared with one after
-//! the other, if it may be one of them at all (`filter`). Only operations without effects are
-//! shared, and a rule that changes the packet is the last one to share anything with those before
+//! the other, if it may be one of them at all (`filter`); where all of many rules only decide then,
+//! it is looked up in a table (`rule_table`). Only operations without effects are shared, and a rule that changes the packet is the last one to share anything with those before
 //! it, so nothing can be told from running each rule by itself.
 
 use std::collections::BTreeMap;
@@ -27,6 +27,7 @@ use crate::lowering_ctx::{LoweringCtx, Registers};
 use crate::outcome::{self, ENDED, drop_by, step};
 use crate::precheck::can_precheck;
 use crate::profile::Profile;
+use crate::rule_table::{self, Deciding};
 use crate::tables::Tables;
 
 /// Constants from which on they are searched for.
@@ -41,8 +42,8 @@ const IN_LINE_ONCE: u64 = 512;
 /// A chain with a lookup is left to the interpreter, which asks it, if a packet would have to pass
 /// more steps than this: asking costs as much.
 const STEPS: u64 = 128;
-/// A chain with a lookup and more operations than this is always left to the interpreter: code
-/// would take too long to make.
+/// A chain with a lookup and more operations than this, but for those that tables stand for, is
+/// always left to the interpreter: code would take too long to make.
 const OPERATIONS: usize = 1 << 16;
 /// Chains within chains in one function at most.
 const NESTED: u32 = 6;
@@ -227,10 +228,59 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         }
         let lookup = self.program.image.chain(chain).and_then(|c| c.lookup.as_ref());
         let has_lookup = lookup.is_some_and(|lookup| lookup.finder().is_some());
-        let many = || rules.iter().map(|rule| self.ops(*rule).len()).sum::<usize>() > OPERATIONS;
-        let is = has_lookup && (many() || self.steps(rules, 0) > STEPS);
+        let is =
+            has_lookup && (self.operations(rules, 0) > OPERATIONS || self.steps(rules, 0) > STEPS);
         self.program.looked_up.insert(chain, is);
         is
+    }
+
+    /// How many operations code is made for; counts no further than [`OPERATIONS`] asks for.
+    fn operations(&mut self, rules: &[u32], done: usize) -> usize {
+        let mut operations = 0;
+        let mut rest = rules;
+        while let Some((&first, others)) = rest.split_first() {
+            if operations > OPERATIONS {
+                break;
+            }
+            let shared = self.sharing(first, others, done);
+            let searched = self.searching(rest, done, &Registers::default());
+            let (these, remaining) = rest.split_at(shared.max(searched));
+            operations += if searched > shared {
+                let left = |chains: &Self, rule: &u32| chains.ops(*rule).len() - done;
+                let table = self.is_table(these, done);
+                if table { 1 } else { these.iter().map(|rule| left(self, rule)).sum() }
+            } else if shared > 1 {
+                1 + self.operations(these, done + 1)
+            } else {
+                self.ops(first).len() - done
+            };
+            rest = remaining;
+        }
+        operations
+    }
+
+    /// Whether rules that compare the same word with a constant each are looked up in a table: they
+    /// are many, and only decide.
+    fn is_table(&self, rules: &[u32], done: usize) -> bool {
+        rules.len() >= rule_table::WORTHWHILE
+            && rules.iter().all(|rule| self.deciding(*rule, done + 1).is_some())
+    }
+
+    /// What is left of a rule, if that is only to count and to decide.
+    fn deciding(&self, rule: u32, done: usize) -> Option<Deciding<'i>> {
+        let (mut counter, mut rest) = (None, self.ops(rule).get(done..)?);
+        if let [Op::Counter(state), then @ ..] = rest {
+            (counter, rest) = (Some(&**state), then);
+        }
+        match rest {
+            [Op::Verdict(LinkedVerdict::Drop), ..] => {
+                Some(Deciding { decision: drop_by(RuleIndex(rule)), counter })
+            }
+            [Op::Verdict(LinkedVerdict::Accept), ..] => {
+                Some(Deciding { decision: outcome::ACCEPTED, counter })
+            }
+            _ => None,
+        }
     }
 
     /// How many comparisons a packet passes at most, about; counts no further than [`STEPS`] asks
@@ -246,7 +296,7 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             let searched = self.searching(rest, done, &Registers::default());
             let (these, remaining) = rest.split_at(shared.max(searched));
             steps += if searched > shared {
-                1 + u64::from(searched.ilog2())
+                1 + if self.is_table(these, done) { 1 } else { u64::from(searched.ilog2()) }
             } else if shared > 1 {
                 1 + self.steps(these, done + 1)
             } else {
@@ -292,7 +342,9 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             };
             let (these, remaining) = rest.split_at(shared.max(searched));
             let after = if remaining.is_empty() { next } else { self.ctx.asm.block() };
-            if searched > shared {
+            if searched > shared && self.is_table(these, done) {
+                self.look_up(place, these, done, registers, after);
+            } else if searched > shared {
                 self.search(place, these, done, registers, after);
             } else if shared > 1 {
                 self.share(place, these, done, registers, after);
@@ -429,6 +481,47 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
             self.rules(place, &rules, done + 1, &registers, after);
             self.ctx.facts.back_to(mark);
         }
+    }
+
+    /// Looks up the constant that a word is, and does what is left of the rule that asks for it.
+    fn look_up(
+        &mut self,
+        place: Place,
+        these: &[u32],
+        done: usize,
+        registers: &Registers,
+        after: Block,
+    ) {
+        self.ctx.asm.mark(these.first().map_or(0, |rule| rule + 1));
+        let mut registers = *registers;
+        let mut rules = BTreeMap::new();
+        let mut compared = None;
+        for &rule in these {
+            if let Some(Op::CmpWord { src, mask, data, .. }) = self.ops(rule).get(done)
+                && let Some(mut deciding) = self.deciding(rule, done + 1)
+            {
+                compared = Some((*src, *mask));
+                if self.ctx.prechecks && deciding.counter.take().is_some() {
+                    deciding.decision = outcome::UNUSUAL;
+                }
+                // The first one has decided before any other.
+                rules.entry(*data).or_insert(deciding);
+            }
+        }
+        let Some((src, mask)) = compared else { return };
+        let mut value = self.ctx.word(&mut registers, src);
+        if mask != u32::MAX {
+            value = self.ctx.asm.and_number(value, mask.into());
+        }
+        self.ctx.leaves();
+        let tables = &mut self.program.tables;
+        filter::leave_if_none(self.ctx.asm, tables, value, rules.keys().copied(), after);
+        let accepts = rules.values().any(|rule| rule.decision == outcome::ACCEPTED);
+        let decision = rule_table::look_up(self.ctx, tables, value, &rules, after);
+        if accepts {
+            self.when(decision, outcome::ACCEPTED, |chains| chains.accept(place.exits));
+        }
+        self.ctx.decide_value(decision);
     }
 
     fn search_tree(&mut self, value: Value, sorted: &[(u32, Block)], after: Block) {

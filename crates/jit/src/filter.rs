@@ -29,18 +29,30 @@ impl Filter {
         let shift = 64 - size.ilog2() as u8;
         let mut filter = Filter { bits: vec![0; size / 64].into_boxed_slice(), shift };
         for constant in constants {
-            let hash = filter.hash(constant);
+            let hash = hash(constant, shift);
             if let Some(word) = filter.bits.get_mut(hash / 64) {
                 *word |= 1 << (hash % 64);
             }
         }
         filter
     }
+}
 
-    fn hash(&self, word: u32) -> usize {
-        let product = u64::from(word).wrapping_mul(SPREAD);
-        ((product ^ product >> 32).wrapping_mul(SPREAD) >> self.shift) as usize
-    }
+/// The hash of a word, of so many bits less than 64.
+pub(crate) fn hash(word: u32, shift: u8) -> usize {
+    let product = u64::from(word).wrapping_mul(SPREAD);
+    ((product ^ product >> 32).wrapping_mul(SPREAD) >> shift) as usize
+}
+
+/// [`hash`] of a word that is known when the code runs.
+pub(crate) fn hash_in_code(asm: &mut Asm<'_>, word: Value, shift: u8) -> Value {
+    let wide = asm.widen(word, Width::Long);
+    let spread = asm.long(SPREAD);
+    let product = asm.multiply(wide, spread);
+    let upper = asm.shift_right(product, 32);
+    let product = asm.xor(product, upper);
+    let product = asm.multiply(product, spread);
+    asm.shift_right(product, shift)
 }
 
 /// Leaves if a word is none of the constants; but for some that are none, too.
@@ -52,14 +64,8 @@ pub(crate) fn leave_if_none(
     none: Block,
 ) {
     let Filter { bits, shift } = Filter::new(constants);
-    let table = asm.long(tables.keep_bits(bits));
-    let wide = asm.widen(word, Width::Long);
-    let spread = asm.long(SPREAD);
-    let product = asm.multiply(wide, spread);
-    let upper = asm.shift_right(product, 32);
-    let product = asm.xor(product, upper);
-    let product = asm.multiply(product, spread);
-    let hash = asm.shift_right(product, shift);
+    let table = asm.long(tables.keep(bits));
+    let hash = hash_in_code(asm, word, shift);
     // Bytes in memory are those of words from the lowest on.
     let byte = asm.shift_right(hash, 3);
     let address = asm.add(table, byte);
@@ -82,7 +88,7 @@ mod tests {
                 (0..count).map(|n: u32| (10 << 24 | n).swap_bytes()).collect();
             let filter = Filter::new(constants.iter().copied());
             let passes = |word: u32| {
-                let hash = filter.hash(word);
+                let hash = hash(word, filter.shift);
                 filter.bits[hash / 64] >> (hash % 64) & 1 != 0
             };
             assert!(constants.iter().all(|c| passes(*c)));

@@ -19,6 +19,7 @@
 //! | `lowering_ctx` | the function in the making: headers, facts, registers |
 //! | `lower` | operations |
 //! | `chain` | rules and chains |
+//! | `filter`, `rule_table` | finding among many rules those that compare a word with what it is |
 //! | `list`, `compile`, `compiled` | lists of hooks, their functions, and calling them |
 //! | `frames` | lists of hooks over frames that are no packets yet |
 //! | `egress_precheck` | which packets will pass a list |
@@ -82,6 +83,8 @@ mod lower;
 mod lowering_ctx;
 #[cfg(feature = "cranelift")]
 mod perf;
+#[cfg(feature = "cranelift")]
+mod rule_table;
 #[cfg(feature = "cranelift")]
 mod tables;
 #[cfg(not(feature = "cranelift"))]

@@ -5,14 +5,14 @@
 /// Tables at addresses that do not change.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
-    bits: Vec<Box<[u64]>>,
+    words: Vec<Box<[u64]>>,
 }
 
 impl Tables {
-    /// Keeps bits; returns the address of the first word.
-    pub(crate) fn keep_bits(&mut self, bits: Box<[u64]>) -> u64 {
-        let address = bits.as_ptr().addr() as u64;
-        self.bits.push(bits);
+    /// Keeps words; returns the address of the first one.
+    pub(crate) fn keep(&mut self, words: Box<[u64]>) -> u64 {
+        let address = words.as_ptr().addr() as u64;
+        self.words.push(words);
         address
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn lookup(
                 return Flow::Next;
             }
             if key.len <= 2 {
-                let table = tables.keep_bits(bits_of(set, key.len));
+                let table = tables.keep(bits_of(set, key.len));
                 bit_table(ctx, key, table, *inverse, registers, fail);
                 return Flow::Next;
             }

@@ -20,7 +20,7 @@ use crate::asm::{Block, Value};
 use crate::lowering_ctx::{LoweringCtx, Registers};
 use crate::tables::Tables;
 
-pub(crate) use stateful::count;
+pub(crate) use stateful::{cells_of, count, count_at};
 
 /// What follows an operation.
 pub(crate) enum Flow {

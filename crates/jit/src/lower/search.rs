@@ -98,7 +98,7 @@ fn place_of_word(
     let (other, same) = (ctx.asm.block(), ctx.asm.block());
     ctx.asm.jump_with(look, home);
     ctx.asm.at(look);
-    let cell = element(ctx, Width::Long, table.cells.as_ptr().addr(), at);
+    let cell = ctx.asm.element(Width::Long, table.cells.as_ptr().addr() as u64, at);
     let upper = ctx.asm.shift_right(cell, 32);
     let is_same = ctx.asm.is(upper, Is::Equal, key);
     ctx.asm.branch(is_same, same, other);
@@ -144,7 +144,7 @@ fn place_in_spans(
     ctx.asm.at(after);
     ctx.asm.jump_with(look, last);
     ctx.asm.at(inside);
-    let cell = element(ctx, Width::Long, cells.as_ptr().addr(), part);
+    let cell = ctx.asm.element(Width::Long, cells.as_ptr().addr() as u64, part);
     let (cut, whole) = (ctx.asm.cold_block(), ctx.asm.block());
     let is_cut = ctx.asm.is_number(cell, Is::SignedBelow, 0);
     ctx.asm.branch(is_cut, cut, whole);
@@ -163,7 +163,7 @@ fn place_in_spans(
     let latest = ctx.asm.sub(end, one);
     ctx.asm.jump_with(look, latest);
     ctx.asm.at(look);
-    let from = element(ctx, Width::Word, spans.first.as_ptr().addr(), at);
+    let from = ctx.asm.element(Width::Word, spans.first.as_ptr().addr() as u64, at);
     let (earlier, here) = (ctx.asm.block(), ctx.asm.block());
     let begins_after = ctx.asm.is(number, Is::Below, from);
     ctx.asm.branch(begins_after, earlier, here);
@@ -172,10 +172,10 @@ fn place_in_spans(
     let next = ctx.asm.sub(at, one);
     ctx.asm.jump_with(look, next);
     ctx.asm.at(here);
-    let to = element(ctx, Width::Word, spans.last.as_ptr().addr(), at);
+    let to = ctx.asm.element(Width::Word, spans.last.as_ptr().addr() as u64, at);
     let ends_before = ctx.asm.is(to, Is::Below, number);
     ctx.leave_if(ends_before, nowhere);
-    let slot = element(ctx, Width::Word, spans.places.as_ptr().addr(), at);
+    let slot = ctx.asm.element(Width::Word, spans.places.as_ptr().addr() as u64, at);
     let slot = ctx.asm.widen(slot, Width::Long);
     ctx.asm.jump_with(found, slot);
     ctx.asm.at(found);
@@ -220,13 +220,13 @@ fn place_in_tables(
                 let width = ctx.asm.long(field.width as u64);
                 let row = ctx.asm.multiply(before, width);
                 let at = ctx.asm.add(row, own);
-                let class = element(ctx, Width::Half, field.rows.as_ptr().addr(), at);
+                let class = ctx.asm.element(Width::Half, field.rows.as_ptr().addr() as u64, at);
                 ctx.asm.widen(class, Width::Long)
             }
         });
     }
     let class = all.unwrap_or_else(|| ctx.asm.long(0));
-    let place = element(ctx, Width::Word, tables.places.as_ptr().addr(), class);
+    let place = ctx.asm.element(Width::Word, tables.places.as_ptr().addr() as u64, class);
     let is_nowhere = ctx.asm.is_number(place, Is::Equal, u32::MAX.into());
     ctx.leave_if(is_nowhere, nowhere);
     ctx.asm.widen(place, Width::Long)
@@ -246,27 +246,13 @@ fn class_in_page(
         let page = ctx.asm.long(u64::from(index[0]) << 8);
         ctx.asm.or(page, first)
     } else {
-        let page = element(ctx, Width::Byte, index.as_ptr().addr(), first);
+        let page = ctx.asm.element(Width::Byte, index.as_ptr().addr() as u64, first);
         let page = ctx.asm.widen(page, Width::Long);
         let page = ctx.asm.shift_left(page, 8);
         let second = ctx.asm.shift_right(word, 8);
         let second = ctx.asm.and_number(second, 0xff);
         ctx.asm.or(page, second)
     };
-    let class = element(ctx, Width::Half, pages.as_ptr().addr(), at);
+    let class = ctx.asm.element(Width::Half, pages.as_ptr().addr() as u64, at);
     ctx.asm.widen(class, Width::Long)
-}
-
-/// An element of an array, by its number.
-fn element(ctx: &mut LoweringCtx<'_, '_>, width: Width, array: usize, at: Value) -> Value {
-    let array = ctx.asm.long(array as u64);
-    let bits = match width {
-        Width::Byte => 0,
-        Width::Half => 1,
-        Width::Word => 2,
-        Width::Long => 3,
-    };
-    let offset = ctx.asm.shift_left(at, bits);
-    let address = ctx.asm.add(array, offset);
-    ctx.asm.load(width, address, 0)
 }

@@ -7,7 +7,7 @@ use penstock_program::image::Stateful;
 use penstock_program::op::Op;
 
 use super::{Flow, call};
-use crate::asm::{Block, Width};
+use crate::asm::{Block, Value, Width};
 use crate::lowering_ctx::{LoweringCtx, Registers};
 
 pub(super) fn counter(ctx: &mut LoweringCtx<'_, '_>, state: &State) -> Flow {
@@ -17,16 +17,25 @@ pub(super) fn counter(ctx: &mut LoweringCtx<'_, '_>, state: &State) -> Flow {
 
 /// Counts the packet.
 pub(crate) fn count(ctx: &mut LoweringCtx<'_, '_>, state: &State) {
-    let (State::Counter(counter), Some(length)) = (state, ctx.windows.length) else {
-        // The interpreter counts nothing either in a state that is no counter's.
-        return;
-    };
-    let first = counter.cells_of_first();
-    let [packets, bytes] = first.each_ref().map(|cell| cell.as_ptr().addr());
-    let place = ctx.asm.long(packets as u64);
-    let place = ctx.asm.add(place, ctx.cells);
+    // The interpreter counts nothing either in a state that is no counter's.
+    if let Some(cells) = cells_of(state) {
+        let place = ctx.asm.long(cells);
+        count_at(ctx, place);
+    }
+}
+
+/// Where the first worker counts packets and bytes.
+pub(crate) fn cells_of(state: &State) -> Option<u64> {
+    let State::Counter(counter) = state else { return None };
+    Some(counter.cells_of_first().as_ptr().addr() as u64)
+}
+
+/// Counts the packet in the cells that are those of the first worker at an address.
+pub(crate) fn count_at(ctx: &mut LoweringCtx<'_, '_>, cells: Value) {
+    let Some(length) = ctx.windows.length else { return };
+    let place = ctx.asm.add(cells, ctx.cells);
     let one = ctx.asm.long(1);
-    for (offset, more) in [(0, one), (bytes - packets, length)] {
+    for (offset, more) in [(0, one), (size_of::<u64>(), length)] {
         let count = ctx.asm.load(Width::Long, place, offset);
         let count = ctx.asm.add(count, more);
         ctx.asm.store(count, place, offset);

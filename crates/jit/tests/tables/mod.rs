@@ -385,6 +385,8 @@ impl Made {
     /// the same, among them some that do something.
     pub fn long(rng: &mut Rng, rules: usize) -> Self {
         let in_turn = rng.bool();
+        // Rules that do no more than that are looked up in tables.
+        let only_decide = !in_turn && rng.bool();
         let (mut field, mut left) = ((12, 4), if in_turn { 0 } else { 150 });
         let mut rule = |rng: &mut Rng| {
             let mut rule = Vec::new();
@@ -400,6 +402,17 @@ impl Made {
             };
             rule.push(payload(PayloadBase::Network, field.0, field.1));
             rule.push(Expr::Cmp(Cmp { op: CmpOp::Eq, sreg: R1, data: value.into() }));
+            if only_decide {
+                if rng.u8(..3) == 0 {
+                    rule.push(Expr::Counter(Counter::default()));
+                }
+                let verdict = if rng.u8(..3) == 0 { Verdict::Accept } else { Verdict::Drop };
+                rule.push(Expr::Immediate(Immediate {
+                    dreg: Register::VERDICT,
+                    data: ImmediateData::Verdict(verdict),
+                }));
+                return rule;
+            }
             if rng.u8(..3) == 0 {
                 matches(rng, &mut rule);
             }
