@@ -64,7 +64,7 @@ impl Sink for All {
 }
 
 /// Rules of which some pass packets apart from each other and some do not.
-const RULES: [&str; 11] = [
+const RULES: [&str; 12] = [
     "",
     "table netdev t {
         set p { type inet_service; elements = { 9, 11, 13, 15, 17, 19, 21, 23, 25, 27 } }
@@ -109,6 +109,22 @@ const RULES: [&str; 11] = [
         chain i { type filter hook ingress device wan priority 0; ip saddr @s counter drop; ip ttl 5 drop; }
         chain p { type filter hook prerouting priority 0; ip protocol icmp add @s { ip saddr }; }
         chain q { type filter hook postrouting priority 0; counter; }
+    }",
+    "table inet t {
+        set s { type ipv4_addr . inet_service; flags dynamic; size 4; timeout 2s; }
+        set w { type ipv6_addr; flags dynamic; size 4; timeout 100ms; }
+        set c { type inet_service; flags dynamic; size 8; }
+        chain i { type filter hook ingress devices = { wan, lan } priority 0
+            ip saddr . udp dport @s counter drop
+            ip6 saddr != @w ip6 hoplimit 5 counter drop
+            tcp dport @c counter drop
+        }
+        chain p { type filter hook prerouting priority 0
+            ip ttl 64 update @s { ip saddr . udp dport }
+            ip6 hoplimit 64 add @w { ip6 saddr }
+            ip ttl 2 delete @s { ip saddr . udp dport }
+            ip ttl 1 add @c { tcp dport }
+        }
     }",
     "table ip t {
         chain n { type nat hook postrouting priority srcnat; oifname lan masquerade; }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use penstock_program::State;
 use penstock_program::image::{ChainIndex, Image, LinkedValue, Stateful};
 use penstock_program::interp::JUMP_STACK;
-use penstock_program::op::{Effect, Info, Op, Parts};
+use penstock_program::op::{Effect, Info, Load, Op, Parts};
 use penstock_sets::{ElementRef, Set};
 
 /// Whether an operation may run for later packets before earlier ones are done, without any
@@ -18,6 +18,12 @@ fn burst_safe(op: &Op, info: &Info) -> bool {
     };
     let silent = |set: &Set<LinkedValue>| set.iter_unordered().all(counts);
     info.burst_safe && op.fixed_set().is_none_or(silent)
+}
+
+/// Whether all that an operation wants of the order of packets is that those before have changed
+/// sets already.
+fn is_dynamic_lookup(op: &Op) -> bool {
+    matches!(op, Op::LookupDynamic { load: Load::Nothing, .. })
 }
 
 /// What is known of a chain and the chains that it calls.
@@ -36,6 +42,8 @@ pub(crate) struct Summary {
     pub(crate) traces: bool,
     /// Packets of a burst have no influence on each other.
     pub(crate) burst_safe: bool,
+    /// They have none but by the sets that packets change, in which they are looked up.
+    pub(crate) safe_in_order: bool,
     pub(crate) needs: Parts,
 }
 
@@ -85,8 +93,13 @@ impl<'a> Analysis<'a> {
     }
 
     fn make(&mut self, chain: ChainIndex) -> Summary {
-        let mut all =
-            Summary { depth: Some(0), sound: true, burst_safe: true, ..Summary::default() };
+        let mut all = Summary {
+            depth: Some(0),
+            sound: true,
+            burst_safe: true,
+            safe_in_order: true,
+            ..Summary::default()
+        };
         all.needs.length = policy_counter(self.image, chain).is_some();
         for rule in &self.image.rules[range(rules(self.image, chain))] {
             all.weight = all.weight.saturating_add(1);
@@ -98,6 +111,7 @@ impl<'a> Analysis<'a> {
                 all.changes |= matches!(info.effect, Effect::Bytes | Effect::Metadata);
                 all.traces |= info.traces;
                 all.burst_safe &= burst_safe(op, &info);
+                all.safe_in_order &= burst_safe(op, &info) || is_dynamic_lookup(op);
                 all.needs.add(info.parts);
                 for (target, call) in op.targets() {
                     *self.callers.entry(target).or_default() += 1;
@@ -107,6 +121,7 @@ impl<'a> Analysis<'a> {
                     all.changes |= callee.changes;
                     all.traces |= callee.traces;
                     all.burst_safe &= callee.burst_safe;
+                    all.safe_in_order &= callee.safe_in_order;
                     all.needs.add(callee.needs);
                     let beneath = callee.depth.map(|depth| depth + usize::from(call));
                     all.depth =

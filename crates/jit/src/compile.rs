@@ -15,6 +15,7 @@ use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::chain::{Chains, Program, SHARED_PARAMETERS};
 use crate::compiled::{Burst, Compiled, EgressPrecheck, Frames, Functions, OnePacket};
 use crate::each::Each;
+use crate::frames::Order;
 use crate::host::Helpers;
 use crate::list::{Bursts, Entry, List, Options};
 use crate::lower;
@@ -72,8 +73,11 @@ where
         let one = compiler.list(&mut session, number, list, false)?;
         let without_host = compiler.calls == 0;
         let starts_with_lookup = compiler.starts_with_lookup(list);
-        let frames = list.frames && without_host && compiler.takes_frames(list);
-        let frames = frames.then(|| compiler.frames(&mut session, list)).transpose()?.flatten();
+        let order = if list.frames { compiler.takes_frames(list) } else { None };
+        let order = order.filter(|order| without_host || *order == Order::OneAfterTheOther);
+        let frames = order.map(|order| compiler.frames(&mut session, list, order)).transpose()?;
+        let (frames, dynamic_sets) = frames.flatten().unzip();
+        let dynamic_sets = dynamic_sets.unwrap_or_default();
         let egress_precheck = (list.egress_precheck && !options.no_precheck)
             .then(|| compiler.egress_precheck(&mut session, list))
             .transpose()?
@@ -84,7 +88,8 @@ where
             Bursts::Always => true,
         };
         let burst = burst.then(|| compiler.list(&mut session, number, list, true)).transpose()?;
-        functions.push((one, burst, frames, egress_precheck, without_host, starts_with_lookup));
+        let others = (burst, frames, egress_precheck);
+        functions.push((one, others, dynamic_sets, without_host, starts_with_lookup));
     }
     compiler.shared(&mut session)?;
     let (interpreted, profile) = (compiler.interpreted, compiler.profile);
@@ -98,7 +103,8 @@ where
         code.address(function).ok_or_else(|| CompileError::Code("a function is missing".into()))
     };
     let mut lists = Vec::new();
-    for (one, burst, frames, egress_precheck, without_host, starts_with_lookup) in functions {
+    for (one, others, dynamic_sets, without_host, starts_with_lookup) in functions {
+        let (burst, frames, egress_precheck) = others;
         let one = address(one)?;
         let made = [burst, frames, egress_precheck].map(|made| made.map(address).transpose());
         let [burst, frames, egress_precheck] = made;
@@ -113,6 +119,7 @@ where
                 frames: frames.map(|frames| std::mem::transmute::<*const u8, Frames>(frames)),
                 egress_precheck: egress_precheck
                     .map(|made| std::mem::transmute::<*const u8, EgressPrecheck>(made)),
+                dynamic_sets,
                 without_host,
                 starts_with_lookup,
             }
@@ -188,7 +195,7 @@ impl ListCompiler<'_> {
         let finish = Finish::Block(each.decided);
         let inputs = Inputs { packet: each.item, host, cells, memory };
         self.body(asm, inputs, (number, list), finish)?;
-        each.end(asm, decisions);
+        each.end(asm, decisions, false);
         Ok(())
     }
 

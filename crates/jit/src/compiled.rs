@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use penstock_packet::{Frame, Packet};
-use penstock_program::WorkerNumber;
 use penstock_program::image::RuleIndex;
+use penstock_program::{DynamicSet, WorkerNumber};
 
 use crate::Code;
 use crate::Tables;
@@ -41,16 +41,29 @@ pub struct Compiled {
 }
 
 /// Functions of a list.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Functions {
     pub(crate) one: OnePacket,
     pub(crate) burst: Option<Burst>,
     pub(crate) frames: Option<Frames>,
+    /// Sets that packets change, in which `frames` looks: then it decides on no frame after one
+    /// that goes on.
+    pub(crate) dynamic_sets: Vec<Arc<DynamicSet>>,
     pub(crate) egress_precheck: Option<EgressPrecheck>,
     /// Nothing that needs a host is called unless the packet is traced.
     pub(crate) without_host: bool,
     /// The first entry is a chain that the interpreter runs for its lookup.
     pub(crate) starts_with_lookup: bool,
+}
+
+impl Functions {
+    /// The code for frames, while it knows all that follows from lookups. What is added by others
+    /// with statements while frames are run has them from the next ones on.
+    #[inline]
+    fn frames(&self) -> Option<Frames> {
+        let presence_only = self.dynamic_sets.iter().all(|set| set.is_presence_only());
+        self.frames.filter(|_| presence_only)
+    }
 }
 
 impl std::fmt::Debug for Compiled {
@@ -116,15 +129,23 @@ impl Compiled {
     /// Whether there is code for frames of a list ([`List::frames`](crate::List::frames)).
     #[inline]
     pub fn takes_frames(&self, list: usize) -> bool {
-        self.lists.get(list).is_some_and(|functions| functions.frames.is_some())
+        self.lists.get(list).is_some_and(|functions| functions.frames().is_some())
+    }
+
+    /// Whether code for frames decides on no frame after one that goes on, since that one may
+    /// change what is asked of later ones: what packets did before has to be done.
+    #[inline]
+    pub fn takes_frames_in_order(&self, list: usize) -> bool {
+        self.lists.get(list).is_some_and(|functions| !functions.dynamic_sets.is_empty())
     }
 
     /// Runs frames that came by one device through a list, as if they had been taken in and
     /// dissected ([`Packet::receive_dissected`]), and puts what was decided of each into
     /// `decisions`; of those that are [`PackedDecision::is_unusual`] nothing was run. `packet` has
     /// no bytes and the metadata that is the same for all of the frames: the device. `worker`
-    /// counts. `None`, and nothing is run, if there is no such code, or fewer places for decisions
-    /// than frames.
+    /// counts. Gives how many of the frames were run: all, or, if the order makes a difference
+    /// ([`Compiled::takes_frames_in_order`]), all up to the first one that is not dropped. `None`,
+    /// and nothing is run, if there is no such code, or fewer places for decisions than frames.
     #[inline]
     pub fn run_frames(
         &self,
@@ -133,8 +154,8 @@ impl Compiled {
         packet: &mut Packet,
         worker: WorkerNumber,
         decisions: &mut [PackedDecision],
-    ) -> Option<()> {
-        let code = self.lists.get(list)?.frames?;
+    ) -> Option<usize> {
+        let code = self.lists.get(list)?.frames()?;
         if decisions.len() < frames.len() || packet.meta.nftrace {
             return None;
         }
@@ -143,8 +164,9 @@ impl Compiled {
         // in a row, the bytes of which live as long, and the layout of which the code was made
         // for; it asks no host, as `compile` has seen; `PackedDecision` is a `u64`, for which there
         // are at least `count` places.
-        unsafe { code(frames, count, packet, distance(worker), decisions.as_mut_ptr().cast()) };
-        Some(())
+        let run =
+            unsafe { code(frames, count, packet, distance(worker), decisions.as_mut_ptr().cast()) };
+        Some(run.min(count) as usize)
     }
 
     /// Whether there is code that says of packets that they will pass a list

@@ -3,6 +3,7 @@
 //! A loop over things that lie one after the other, with a decision about each.
 
 use crate::asm::{Asm, Block, Is, Value, Width};
+use crate::outcome;
 
 /// The loop, while its body is made.
 pub(crate) struct Each {
@@ -16,8 +17,8 @@ pub(crate) struct Each {
 }
 
 impl Each {
-    /// Begins it over so many things of `size` bytes: the body follows. When all are decided on the
-    /// function returns 0.
+    /// Begins it over so many things of `size` bytes: the body follows. The function returns how
+    /// many were decided on.
     pub(crate) fn begin(asm: &mut Asm<'_>, items: Value, count: Value, size: usize) -> Each {
         let (head, index) = asm.block_with(Width::Long);
         let (decided, decision) = asm.block_with(Width::Long);
@@ -28,7 +29,7 @@ impl Each {
         let more = asm.is(index, Is::Below, count);
         asm.branch(more, body, out);
         asm.at(out);
-        asm.ret(zero);
+        asm.ret(index);
         asm.at(body);
         let size = asm.long(size as u64);
         let offset = asm.multiply(index, size);
@@ -37,14 +38,25 @@ impl Each {
     }
 
     /// Ends it: the decision, of eight bytes, goes to its place among `decisions`, and the next one
-    /// follows.
-    pub(crate) fn end(self, asm: &mut Asm<'_>, decisions: Value) {
+    /// follows, or, with `only_drops`, only after one that ends there, whatever follows from it.
+    pub(crate) fn end(self, asm: &mut Asm<'_>, decisions: Value, only_drops: bool) {
         asm.at(self.decided);
         let offset = asm.shift_left(self.index, 3);
         let place = asm.add(decisions, offset);
         asm.store(self.decision, place, 0);
         let one = asm.long(1);
         let next = asm.add(self.index, one);
+        if only_drops {
+            let (on, stop) = (asm.block(), asm.cold_block());
+            let kind = asm.and_number(self.decision, outcome::KIND);
+            let drop = asm.is_number(kind, Is::Equal, outcome::DROP);
+            let policy = asm.is_number(kind, Is::Equal, outcome::POLICY);
+            let drops = asm.or(drop, policy);
+            asm.branch(drops, on, stop);
+            asm.at(stop);
+            asm.ret(next);
+            asm.at(on);
+        }
         asm.jump_with(self.head, next);
     }
 }

@@ -8,8 +8,10 @@
 //! without extension headers, each after at most one tag. All others it leaves to code for packets
 //! ([`UNUSUAL`]).
 
+use std::sync::Arc;
+
 use penstock_packet::{Frame as Received, layout};
-use penstock_program::Family;
+use penstock_program::{DynamicSet, Family};
 use penstock_wire::{ethernet, ipv4, ipv6, protocol, vlan};
 
 use crate::CompileError;
@@ -31,6 +33,18 @@ fn on_wire(ethertype: u16) -> u64 {
     u16::from_ne_bytes(ethertype.to_be_bytes()).into()
 }
 
+/// What code for frames does with those after one that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It decides on them: what becomes of that one makes no difference to them.
+    Any,
+    /// It leaves them, since that one may change sets in which they are looked up.
+    OneAfterTheOther,
+}
+
+/// A function of frames, and the sets that packets change in which it looks.
+pub(crate) type ForFrames = (Function, Vec<Arc<DynamicSet>>);
+
 /// What was found in a frame.
 struct Found {
     windows: Windows,
@@ -39,28 +53,37 @@ struct Found {
 }
 
 impl ListCompiler<'_> {
-    /// Whether code for frames does what code for packets does, which makes no host calls for this
-    /// list: its chains change only counters, and the order of frames makes no difference.
-    pub(crate) fn takes_frames(&mut self, list: &List) -> bool {
-        list.entries.iter().all(|entry| match entry {
-            Entry::Chain { chain, .. } | Entry::InetIngress { chain } => {
-                let summary = self.program.analysis.summary(*chain);
-                summary.burst_safe && !summary.changes && !summary.traces
+    /// Whether code for frames does what code for packets does, and how: the chains of the list
+    /// change only counters, and the order of frames makes no difference, or none but by sets.
+    pub(crate) fn takes_frames(&mut self, list: &List) -> Option<Order> {
+        let mut order = Order::Any;
+        for entry in &list.entries {
+            let (Entry::Chain { chain, .. } | Entry::InetIngress { chain }) = entry else {
+                return None;
+            };
+            let summary = self.program.analysis.summary(*chain);
+            if !summary.safe_in_order || summary.changes || summary.traces {
+                return None;
             }
-            Entry::Stage => false,
-        })
+            if !summary.burst_safe {
+                order = Order::OneAfterTheOther;
+            }
+        }
+        Some(order)
     }
 
     /// A function of frames, their number, a packet that stands for all, the distance of the
-    /// worker's cells, and where decisions go. `None` if none can be made.
+    /// worker's cells, and where decisions go, and the sets that packets change in which it looks.
+    /// `None` if none can be made.
     pub(crate) fn frames(
         &mut self,
         session: &mut Session,
         list: &List,
-    ) -> Result<Option<Function>, CompileError> {
+        order: Order,
+    ) -> Result<Option<ForFrames>, CompileError> {
         const PARAMETERS: usize = 5;
         let function = session.declare(PARAMETERS)?;
-        let calls = session.define(function, PARAMETERS, |asm, values| {
+        let (calls, sets) = session.define(function, PARAMETERS, |asm, values| {
             let [frames, count, packet, cells, decisions] = *values else {
                 return Err(CompileError::Code("frames have five parameters".into()));
             };
@@ -74,6 +97,8 @@ impl ListCompiler<'_> {
             let finish = Finish::Block(each.decided);
             let mut ctx = LoweringCtx::new(asm, self.program.image, self.helpers, inputs, finish);
             ctx.windows = found.windows;
+            ctx.frame_time = (order == Order::OneAfterTheOther)
+                .then(|| ctx.asm.load(Width::Long, each.item, layout::FRAME_TIME));
             for (known, value) in [
                 (Known::There(Header::Network, ipv4::LEN as u32), None),
                 (Known::There(Header::Transport, TRANSPORT as u32), None),
@@ -84,15 +109,15 @@ impl ListCompiler<'_> {
                 ctx.facts.learn(known, value);
             }
             self.entries(&mut ctx, list, found.ethertype)?;
-            let calls = ctx.asm.calls;
+            let (calls, sets) = (ctx.asm.calls, std::mem::take(&mut ctx.dynamic_sets));
             asm.at(unusual);
             let left = asm.long(UNUSUAL);
             asm.jump_with(each.decided, left);
-            each.end(asm, decisions);
-            Ok(calls)
+            each.end(asm, decisions, order == Order::OneAfterTheOther);
+            Ok((calls, sets))
         })??;
         // None of them may be called without a host.
-        Ok((calls == 0).then_some(function))
+        Ok((calls == 0).then_some((function, sets)))
     }
 
     /// Compiles the chains of a list: a frame with parsed headers passes all that see its protocol.

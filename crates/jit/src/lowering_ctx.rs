@@ -3,8 +3,10 @@
 //! The function in the making: the packet's headers as values, what is known at the present point,
 //! registers.
 
+use std::sync::Arc;
+
 use penstock_packet::layout;
-use penstock_program::{Family, Image};
+use penstock_program::{DynamicSet, Family, Image};
 
 use crate::asm::{Asm, Block, Is, Value, Width};
 use crate::host::{Address, Helpers};
@@ -270,6 +272,11 @@ pub(crate) struct LoweringCtx<'f, 'a> {
     /// It is only to be known whether the packet will pass: what cannot be known beforehand ends it
     /// ([`crate::egress_precheck`]).
     pub(crate) prechecks: bool,
+    /// When the frame came, where code is made for frames that pass one after the other: then sets
+    /// that packets change are searched without a host.
+    pub(crate) frame_time: Option<Value>,
+    /// Those that are.
+    pub(crate) dynamic_sets: Vec<Arc<DynamicSet>>,
     /// Address of the profile to be kept.
     pub(crate) profile: Option<u64>,
 }
@@ -311,6 +318,8 @@ impl<'f, 'a> LoweringCtx<'f, 'a> {
             way_out: None,
             finish,
             prechecks: false,
+            frame_time: None,
+            dynamic_sets: Vec::new(),
             profile: None,
             asm,
         }

@@ -17,16 +17,16 @@ use penstock_program::interp::engine::Step;
 /// A chain of rules came to its end. Also: nothing.
 pub(crate) const ENDED: u64 = 0;
 const ACCEPT: u64 = 1;
-const DROP: u64 = 2;
+pub(crate) const DROP: u64 = 2;
 const STOLEN: u64 = 3;
-const POLICY: u64 = 4;
+pub(crate) const POLICY: u64 = 4;
 const NO_HEADER: u64 = 5;
 const STAGE: u64 = 6;
 const QUEUE: u64 = 7;
 /// For a frame that code for frames does not handle: it must be run as a packet.
 pub(crate) const UNUSUAL: u64 = 8;
 
-const KIND: u64 = 0xf;
+pub(crate) const KIND: u64 = 0xf;
 const BYPASS: u64 = 1 << 4;
 const ENTRY_SHIFT: u32 = 5;
 const QUEUE_SHIFT: u32 = 17;

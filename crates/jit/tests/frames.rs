@@ -8,10 +8,9 @@ use std::sync::Arc;
 use fastrand::Rng;
 use penstock_jit::{Decision, Entry, Helpers, List, Options, PackedDecision, compile};
 use penstock_packet::{Frame, Packet};
-use penstock_program::Family;
-use penstock_program::Hook;
-use penstock_program::image::ChainIndex;
-use penstock_program::{Expr, State, WorkerNumber};
+use penstock_program::dynamic::{DynamicSet, NewElement, NewStatement, SetStatement};
+use penstock_program::image::{ChainIndex, LinkedElements, LinkedSet};
+use penstock_program::{Expr, Family, Hook, Image, Outcome, State, WorkerNumber};
 use penstock_testkit::build::*;
 use penstock_testkit::program::{MockEnv, Table, parse};
 use penstock_wire::ethernet::Mac;
@@ -182,6 +181,143 @@ fn verdicts_on_frames_equal_verdicts_on_packets() {
     }
     println!("{decided} decided, {dropped} of them dropped, {left} left");
     assert!(decided > left && dropped > decided / 10 && dropped < decided * 9 / 10);
+}
+
+#[test]
+fn many_rules_decide_on_frames_as_one_after_the_other() {
+    let mut rng = Rng::with_seed(penstock_testkit::seed());
+    for round in 0..penstock_testkit::rounds(20) {
+        // Some of them ask for an address that frames have, and more than one for the same.
+        let rule = |rng: &mut Rng| {
+            let last = if rng.u32(..20) == 0 { 7 + rng.u8(..2) } else { rng.u8(9..) };
+            let counter = if rng.bool() { COUNTER } else { "" };
+            let verdict = ["drop", "drop", "accept"][rng.usize(..3)];
+            program(&format!(
+                "[ meta load protocol => reg 1 ]\n[ cmp eq reg 1 0x00000008 ]\n\
+                 [ payload load 4b @ network header + 12 => reg 1 ]\n[ cmp eq reg 1 0x{last:02x}0012c6 ]\n\
+                 {counter}\n[ immediate reg 0 {verdict} ]"
+            ))
+        };
+        let count = 64 + rng.usize(..100);
+        let table = Table::of((0..count).map(|_| rule(&mut rng)).collect());
+        let ((mut image, states), (mut other, other_states)) =
+            (table.link(Family::Netdev).unwrap(), table.link(Family::Netdev).unwrap());
+        for image in [&mut image, &mut other] {
+            image.chains[0].policy_accept = Some(round % 2 == 0);
+        }
+        let list = List::of([Entry::Chain { chain: ChainIndex(0), family: Family::Netdev }]);
+        let list = List { frames: true, egress_precheck: true, ..list };
+        let options = Options { verify: true, ..Options::default() };
+        let code = compile(Arc::new(image), &[list], Helpers::of::<MockEnv>(), options).unwrap();
+        let all: Vec<_> = (0..64).map(|_| frame(&mut rng)).collect();
+        let frames: Vec<_> =
+            all.iter().map(|bytes| Frame { device: DEVICE, bytes, time: 5 }).collect();
+        let plain = |frame: &Frame<'_>| {
+            frame.bytes.len() > 42
+                && frame.bytes[12..15] == [8, 0, 0x45]
+                && frame.bytes[20..22] == [0, 0]
+        };
+        let asked = (0..64).filter(|n| plain(&frames[*n])).fold(0, |asked: u64, n| asked | 1 << n);
+        let passes = code.egress_precheck(0, &frames, asked);
+        let mut unknown = Packet::new();
+        unknown.meta.iif = DEVICE;
+        let mut decisions = vec![PackedDecision::default(); frames.len()];
+        let run = code.run_frames(
+            0,
+            &frames,
+            &mut unknown,
+            WorkerNumber::new(1).unwrap(),
+            &mut decisions,
+        );
+        assert_eq!(run, Some(frames.len()));
+        for (n, (frame, decision)) in frames.iter().zip(decisions).enumerate() {
+            if decision.is_unusual() {
+                continue;
+            }
+            let mut packet = Packet::new();
+            assert!(packet.receive_dissected(frame.bytes, ADDRESS));
+            packet.meta.iif = DEVICE;
+            let mut outside = MockEnv::at(Family::Netdev, Hook::Ingress);
+            let before = counts(&other_states);
+            let wanted = match run_interpreted(&other, &mut packet, &mut outside) {
+                Outcome::Accept => Decision::Pass,
+                Outcome::Policy if round % 2 == 0 => Decision::Pass,
+                outcome => Decision::Chain { entry: 0, outcome },
+            };
+            assert_eq!(decision.unpack(), wanted, "round {round}: {:02x?}", frame.bytes);
+            if passes >> n & 1 != 0 {
+                assert_eq!(wanted, Decision::Pass, "round {round}: {:02x?}", frame.bytes);
+                assert_eq!(counts(&other_states), before, "round {round}: {:02x?}", frame.bytes);
+            }
+        }
+        assert_eq!(counts(&states), counts(&other_states), "round {round}");
+    }
+}
+
+fn run_interpreted(image: &Image, packet: &mut Packet, outside: &mut MockEnv) -> Outcome {
+    penstock_program::run(image, ChainIndex(0), packet, outside)
+}
+
+/// A list of one rule that drops what is in a set that packets change, or what is not.
+fn dynamic_list(set: &Arc<DynamicSet>, rest: &str) -> penstock_jit::Compiled {
+    let text = format!(
+        "{COUNTER}\n[ payload load 2b @ transport header + 2 => reg 1 ]\n[ lookup reg 1 set s{rest} ]\n\
+         [ immediate reg 0 drop ]"
+    );
+    let mut table = Table::of(vec![program(&text)]);
+    let elements = LinkedElements::Dynamic { set: set.clone(), timeout: 0, gc_interval: 1_000 };
+    table.sets.insert("s".into(), LinkedSet { elements, key_len: 2, value_len: None });
+    let (image, _) = table.link(Family::Netdev).unwrap();
+    let list = List {
+        frames: true,
+        ..List::of([Entry::Chain { chain: ChainIndex(0), family: Family::Netdev }])
+    };
+    let options = Options { verify: true, ..Options::default() };
+    compile(Arc::new(image), &[list], Helpers::of::<MockEnv>(), options).unwrap()
+}
+
+#[test]
+fn frames_after_one_that_passes_are_left_where_sets_may_change() {
+    let set = Arc::new(DynamicSet::new(2, None, 16, &[]));
+    let until = |expires_at: Option<u64>| NewElement {
+        key: &[0, 9],
+        data: &[],
+        timeout: 0,
+        expires_at,
+        statements: &[],
+        userdata: None,
+    };
+    assert!(set.reserve(0, 0));
+    set.insert_reserved(&until(Some(6)), 0);
+    let udp = |port| {
+        let link = Ethernet::new("02:00:00:00:00:a7", "02:00:00:00:00:01");
+        (link / Ipv4::new("198.18.0.7", "198.18.1.7") / Udp::new(7, port)).build()
+    };
+    let (hit, miss) = (udp(9), udp(7));
+    let frames: Vec<_> = [(&hit, 1), (&hit, 5), (&hit, 6), (&miss, 1), (&hit, 1)]
+        .map(|(bytes, time)| Frame { device: DEVICE, bytes, time })
+        .into();
+    for (rest, runs) in [("", [3, 1, 1]), (" 0x1", [1, 1, 3])] {
+        let code = dynamic_list(&set, rest);
+        assert!(code.takes_frames(0) && code.takes_frames_in_order(0));
+        let mut left = &frames[..];
+        for run in runs {
+            let mut decisions = [PackedDecision::default(); 5];
+            let done =
+                code.run_frames(0, left, &mut Packet::new(), WorkerNumber::FIRST, &mut decisions);
+            assert_eq!(done, Some(run), "{rest}");
+            let passes: Vec<_> = decisions[..run].iter().map(|d| d.is_pass()).collect();
+            let all_but_last = passes[..run - 1].iter().all(|passes| !passes);
+            assert!(all_but_last, "{rest}: {passes:?}");
+            left = &left[run..];
+        }
+        assert!(left.is_empty());
+    }
+    // Elements of the set may have statements from now on, which code for packets runs.
+    let code = dynamic_list(&set, "");
+    set.statements(&[NewStatement { statement: SetStatement::Counter, state: [0; 2] }]);
+    assert!(!code.takes_frames(0));
+    assert!(!dynamic_list(&set, "").takes_frames(0));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 //! Where the parts of a [`Packet`] are in memory, for code that is generated at run time.
 //!
-//! All are offsets in bytes from the start of a `Packet`, except [`FRAME_START`] and [`FRAME_LEN`].
+//! All are offsets in bytes from the start of a `Packet`, except those of a
+//! [`Frame`].
 //! What is there has the type that its constant names. Generated code only reads them, except
 //! [`MARK`] and [`PRIORITY`].
 
@@ -65,6 +66,8 @@ pub const BUFFER: usize = offset_of!(Packet, buffer) + offset_of!(Buffer, start)
 pub const FRAME_START: usize = offset_of!(Frame<'_>, bytes) + place_in_slice(ADDRESS);
 /// Number of [`Frame::bytes`], from the start of a [`Frame`]: `usize`.
 pub const FRAME_LEN: usize = offset_of!(Frame<'_>, bytes) + place_in_slice(LEN);
+/// [`Frame::time`], from the start of a [`Frame`]: `u64`.
+pub const FRAME_TIME: usize = offset_of!(Frame<'_>, time);
 
 /// Address and length of the slice that shows where both are in slices.
 const ADDRESS: usize = 1;

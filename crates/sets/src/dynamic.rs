@@ -124,6 +124,18 @@ fn has_expired(slot: &[AtomicU64], now: u64) -> bool {
     slot.get(EXPIRES).is_some_and(|e| e.load(Relaxed) <= now)
 }
 
+/// The hash of one more word.
+#[inline]
+fn with_word(hash: u64, word: u64) -> u64 {
+    fold(hash ^ word, SPREAD)
+}
+
+/// A hash as elements carry it.
+#[inline]
+fn in_half(hash: u64) -> u32 {
+    (hash ^ hash >> 32) as u32
+}
+
 fn word(bytes: &[u8]) -> u64 {
     let mut padded = [0; 8];
     padded[..bytes.len()].copy_from_slice(bytes);
@@ -212,6 +224,12 @@ impl Dynamic {
         self.slots.get(from..from + self.stride).unwrap_or_default()
     }
 
+    /// The words before the key, and its first one.
+    #[inline]
+    fn head(&self, slot: u32) -> Option<&[AtomicU64; KEY + 1]> {
+        self.slots.get(slot as usize * self.stride..)?.first_chunk()
+    }
+
     #[inline]
     fn key(&self, key: &[u8]) -> Option<Key> {
         if key.len() != self.key_len {
@@ -224,9 +242,9 @@ impl Dynamic {
                 Ok(whole) => u64::from_ne_bytes(whole),
                 Err(_) => word(bytes),
             };
-            hash = fold(hash ^ *to, SPREAD);
+            hash = with_word(hash, *to);
         }
-        Some(Key { words, hash: (hash ^ hash >> 32) as u32 })
+        Some(Key { words, hash: in_half(hash) })
     }
 
     #[inline]
@@ -248,10 +266,33 @@ impl Dynamic {
         &self,
         key: &[u8],
         now: u64,
-        mut read: impl FnMut(&[AtomicU64]) -> R,
+        read: impl FnMut(&[AtomicU64]) -> R,
     ) -> Option<(R, u32)> {
         let key = self.key(key)?;
-        let bucket = self.bucket(key.hash);
+        self.find(key.hash, |at, _| self.holds(self.slot(at), &key), now, read)
+    }
+
+    /// Whether there is an element that has not expired at time `now` (ns) with this key, of at
+    /// most 8 bytes, its first byte the lowest of a number.
+    #[inline]
+    pub fn contains_short(&self, key: u64, now: u64) -> bool {
+        let key = u64::from_ne_bytes(key.to_le_bytes());
+        let holds = |_, first: &AtomicU64| first.load(Relaxed) == key;
+        let hash = in_half(with_word(self.seed, key));
+        self.key_words == 1 && self.find(hash, holds, now, |_| ()).is_some()
+    }
+
+    /// [`Dynamic::lookup`] of the key with a hash that `holds` knows by a slot and the first word
+    /// of the key there.
+    #[inline(always)]
+    fn find<R>(
+        &self,
+        hash: u32,
+        holds: impl Fn(u32, &AtomicU64) -> bool,
+        now: u64,
+        mut read: impl FnMut(&[AtomicU64]) -> R,
+    ) -> Option<(R, u32)> {
+        let bucket = self.bucket(hash);
         'again: loop {
             let seen = bucket.load(Acquire);
             let mut at = (seen & LOW) as u32;
@@ -264,14 +305,14 @@ impl Dynamic {
             }
             let mut found = None;
             while at != 0 {
-                let slot = self.slot(at - 1);
-                if self.holds(slot, &key) {
-                    if slot.get(EXPIRES).is_some_and(|e| now < e.load(Relaxed)) {
+                let [next, expires, first] = self.head(at - 1)?;
+                if holds(at - 1, first) {
+                    if now < expires.load(Relaxed) {
                         found = Some((read(self.value(at - 1)), at - 1));
                     }
                     break;
                 }
-                at = slot.get(NEXT).map_or(0, |n| n.load(Relaxed) as u32);
+                at = next.load(Relaxed) as u32;
                 // A slot that went to another chain leads astray.
                 if bucket.load(Relaxed) != seen {
                     continue 'again;

@@ -68,6 +68,12 @@ fn the_table_agrees_with_a_map_under_random_operations_and_time() {
                     let read = |v: &[AtomicU64]| (v[0].load(Relaxed), v[1].load(Relaxed));
                     let found = table.lookup(&k, now, read).map(|(read, _)| read);
                     assert_eq!(found, model.get(&k).map(|(v, _)| (*v, *v)), "{at}");
+                    if key_len <= 8 {
+                        let mut bytes = [0; 8];
+                        bytes[..key_len].copy_from_slice(&k);
+                        let contains = table.contains_short(u64::from_le_bytes(bytes), now);
+                        assert_eq!(contains, found.is_some(), "{at}");
+                    }
                 }
             }
         }
@@ -79,6 +85,9 @@ fn keys_of_another_length_are_not_found() {
     let table = Dynamic::new(4, 0, 8);
     assert!(table.insert(&[1, 2, 3], 0, NEVER, |_| ()).is_none());
     assert!(table.lookup(&[0; 5], 0, |_| ()).is_none());
+    let long = Dynamic::new(9, 0, 8);
+    assert!(long.insert(&[0; 9], 0, NEVER, |_| ()).is_some());
+    assert!(!long.contains_short(0, 0));
     assert!(!table.remove(&[], 0));
     assert!(table.is_empty());
 }

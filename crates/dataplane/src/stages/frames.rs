@@ -4,7 +4,8 @@
 //!
 //! Where the rules at ingress of a device ask for nothing but what stands in a frame, and change
 //! nothing but counters, machine code decides on the frames of a burst as they are. Those that it
-//! drops never become packets; the others continue after ingress, in order.
+//! drops never become packets; the others continue after ingress, in order. Where rules look in
+//! sets that packets change, the next frames are decided on only after that.
 
 use penstock_jit::{Decision, PackedDecision};
 use penstock_packet::{Frame, Packet};
@@ -40,19 +41,27 @@ impl<'a, S: Sink> Worker<'a, S> {
         let mut decisions = [PackedDecision::default(); BURST];
         let Packets { one, known, prefetcher, unknown, .. } = packets;
         unknown.meta.iif = batch.device;
-        if !self.run_frames(batch.code, these, unknown, &mut decisions) {
-            // There is no such code after all.
+        let latest = these.iter().fold(0, |latest, frame| latest.max(frame.time));
+        let mut quiet = !self.is_due(latest);
+        // What is due may change sets in which frames are looked up.
+        let too_early = !quiet && batch.code.takes_frames_in_order();
+        let run = if too_early {
+            None
+        } else {
+            self.run_frames(batch.code, these, unknown, &mut decisions)
+        };
+        let Some(run) = run.filter(|run| *run > 0) else {
+            // Or there is no such code after all.
             left.next();
             return self.frame(&frames[first], one);
-        }
+        };
+        let these = &these[..run.min(these.len())];
         *left = left.without_next(these.len());
         let decisions = &decisions[..these.len()];
         let passing = || {
             let all = decisions.iter().enumerate().filter(|(_, decision)| decision.is_pass());
             all.fold(PendingFrames::NONE, |all, (at, _)| all.with(first + at))
         };
-        let latest = these.iter().fold(0, |latest, frame| latest.max(frame.time));
-        let mut quiet = !self.is_due(latest);
         let mut at = 0;
         while let (Some(&decision), Some(frame)) = (decisions.get(at), these.get(at)) {
             if quiet && let Some(drop) = self.drop_of(decision, batch.list) {

@@ -28,4 +28,10 @@ impl ListCode<'_> {
     pub(crate) fn takes_frames(&self) -> bool {
         self.code.takes_frames(self.number)
     }
+
+    /// Whether it takes frames only after what those before have led to is done.
+    #[inline]
+    pub(crate) fn takes_frames_in_order(&self) -> bool {
+        self.code.takes_frames_in_order(self.number)
+    }
 }

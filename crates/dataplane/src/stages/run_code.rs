@@ -105,8 +105,8 @@ impl<'a, S: Sink> Worker<'a, S> {
     }
 
     /// Runs frames of one device through a list; what was decided is still to be carried out.
-    /// `packet` has the metadata that is the same for all. `false`, and nothing was run, if that is
-    /// not possible.
+    /// `packet` has the metadata that is the same for all. Gives how many of them were run; `None`,
+    /// and nothing was run, if that is not possible.
     #[inline]
     pub(crate) fn run_frames(
         &self,
@@ -114,8 +114,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         frames: &[Frame<'_>],
         packet: &mut Packet,
         decisions: &mut [jit::PackedDecision],
-    ) -> bool {
-        code.code.run_frames(code.number, frames, packet, self.state.worker, decisions).is_some()
+    ) -> Option<usize> {
+        code.code.run_frames(code.number, frames, packet, self.state.worker, decisions)
     }
 
     /// Runs packets of one device through a list; what was decided is still to be carried out,

@@ -10,7 +10,7 @@ use penstock_sets::{ElementRef, Set};
 
 use super::key::Key;
 use super::search::place;
-use super::{Flow, call, compare};
+use super::{Flow, call, compare, search};
 use crate::asm::{Block, Is, Value, Width};
 use crate::lowering_ctx::{LoweringCtx, Registers};
 use crate::tables::Tables;
@@ -80,6 +80,32 @@ pub(super) fn lookup(
             None => call::or_break(ctx, ctx.helpers.lookup, op, registers, fail),
         }
     }
+}
+
+/// A lookup in a set that packets change.
+pub(super) fn dynamic(
+    ctx: &mut LoweringCtx<'_, '_>,
+    op: &Op,
+    registers: &mut Registers,
+    fail: Block,
+) -> Flow {
+    if let Op::LookupDynamic { src, key_len, inverse, load: Load::Nothing, set } = op
+        && let Some(now) = ctx.frame_time
+        && usize::from(*key_len) == set.key_len()
+        && set.is_presence_only()
+    {
+        let key = Key { src: *src, len: *key_len };
+        let found = search::in_dynamic_set(ctx, set, key, now, op, registers);
+        if *inverse {
+            ctx.leave_if(found, fail);
+        } else {
+            ctx.leave_unless(found, fail);
+        }
+        ctx.dynamic_sets.push(set.clone());
+        return Flow::Next;
+    }
+    // Statements of elements may answer in every way.
+    call::answered(ctx, ctx.helpers.lookup_dynamic, op, registers)
 }
 
 /// Whether keys of the set are as long as those that are looked up.

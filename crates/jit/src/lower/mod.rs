@@ -72,8 +72,7 @@ pub(crate) fn lower(
         Op::Counter(state) => stateful::counter(ctx, state),
         Op::Stateful(stateful) => stateful::run(ctx, op, stateful, registers, fail),
         Op::CtState { dst } => meta::ct_state(ctx, *dst, registers),
-        // Statements of elements may answer in every way.
-        Op::LookupDynamic { .. } => call::answered(ctx, ctx.helpers.lookup_dynamic, op, registers),
+        Op::LookupDynamic { .. } => lookup::dynamic(ctx, op, registers, fail),
         // The interpreter's function.
         _ if op.info().decides => call::any_answered(ctx, op, registers),
         _ => call::any_or_break(ctx, op, registers, fail),

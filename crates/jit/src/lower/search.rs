@@ -3,7 +3,11 @@
 //! Searching a set for a key: in line where its structure is that of words or tables, else by a
 //! function made for it.
 
+use std::sync::Arc;
+
+use penstock_program::DynamicSet;
 use penstock_program::op::Op;
+use penstock_program::state::DynamicSearch;
 use penstock_sets::{ClassTables, FieldClasses, NOWHERE, Root, Search, Searcher, Spans, WordCells};
 
 use super::key::Key;
@@ -53,11 +57,35 @@ fn by_address(
     op: &Op,
     registers: &Registers,
 ) -> Value {
-    ctx.spill(registers, op.info().reads);
+    let address = in_memory(ctx, key, op, registers);
     let index = ctx.asm.long(searcher.index.addr() as u64);
-    let offset = ctx.asm.long(u64::from(key.src) * 4);
-    let address = ctx.asm.add(ctx.memory, offset);
     ctx.asm.call_without_host(Address::of_search(searcher.function as *const ()), &[index, address])
+}
+
+/// Whether there is an element for a key at a time in a set that packets change.
+pub(super) fn in_dynamic_set(
+    ctx: &mut LoweringCtx<'_, '_>,
+    set: &Arc<DynamicSet>,
+    key: Key,
+    now: Value,
+    op: &Op,
+    registers: &mut Registers,
+) -> Value {
+    let address = ctx.asm.long(Arc::as_ptr(set).addr() as u64);
+    let (function, key) = match set.search() {
+        DynamicSearch::Number(function) => (function as *const (), number(ctx, key, registers)),
+        DynamicSearch::Address(function) => {
+            (function as *const (), in_memory(ctx, key, op, registers))
+        }
+    };
+    ctx.asm.call_without_host(Address::of_search(function), &[address, key, now])
+}
+
+/// The address of a key in the memory for registers.
+fn in_memory(ctx: &mut LoweringCtx<'_, '_>, key: Key, op: &Op, registers: &Registers) -> Value {
+    ctx.spill(registers, op.info().reads);
+    let offset = ctx.asm.long(u64::from(key.src) * 4);
+    ctx.asm.add(ctx.memory, offset)
 }
 
 /// A key of up to 8 bytes as a number, its bytes from the lowest on.

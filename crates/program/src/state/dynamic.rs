@@ -11,7 +11,7 @@
 //! count for the one that came in its place.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use penstock_sets::{Dynamic, NEVER};
@@ -85,6 +85,8 @@ struct Templates {
     /// Chunk `n` holds `FIRST << n` of them.
     chunks: [OnceLock<Chunk>; 24],
     known: Mutex<u32>,
+    /// Some of them do something.
+    act: AtomicBool,
 }
 
 const FIRST: u32 = 4;
@@ -123,6 +125,9 @@ impl Templates {
             return Some(number);
         }
         let (chunk, at) = self.place(*known)?;
+        if !statements.is_empty() {
+            self.act.store(true, Relaxed);
+        }
         let chunk_len = (FIRST as usize) << chunk;
         let chunk = self
             .chunks
@@ -425,6 +430,30 @@ impl DynamicSet {
         }
         let (statements, slot) = self.catch_all.lookup(&[0], now, read)?;
         Some(DynamicHit { slot: slot | CATCH_ALL, statements })
+    }
+
+    /// Whether nothing follows from meeting an element, of this set as it is now and was ever
+    /// before: none has statements.
+    #[inline]
+    pub fn is_presence_only(&self) -> bool {
+        !self.templates.act.load(Relaxed)
+    }
+
+    /// Whether a packet with this key meets an element at time `now` (ns).
+    pub(super) fn contains(&self, key: &[u8], now: u64) -> bool {
+        self.elements.lookup(key, now, |_| ()).is_some() || self.has_catch_all_at(now)
+    }
+
+    /// [`DynamicSet::contains`] for keys of up to 8 bytes, as [`Dynamic::contains_short`] takes
+    /// them.
+    #[inline]
+    pub(super) fn contains_short(&self, key: u64, now: u64) -> bool {
+        self.elements.contains_short(key, now) || self.has_catch_all_at(now)
+    }
+
+    #[inline]
+    fn has_catch_all_at(&self, now: u64) -> bool {
+        !self.catch_all.is_empty() && self.catch_all.contains_short(0, now)
     }
 
     /// Adds an element for a packet unless it is there; `None` if the set is full.
