@@ -287,6 +287,18 @@ impl Asm<'_> {
         self.builder.ins().brif(condition, yes, &[], no, &[]);
     }
 
+    /// Jumps to a block with all values that it is entered with if the condition holds, else to one
+    /// without any.
+    pub(crate) fn branch_with_all(
+        &mut self,
+        condition: Value,
+        (yes, values): (Block, &[Value]),
+        no: Block,
+    ) {
+        let values: Vec<_> = values.iter().map(|value| (*value).into()).collect();
+        self.builder.ins().brif(condition, yes, &values, no, &[]);
+    }
+
     /// Leaves to `out` if the condition holds, and continues otherwise.
     pub(crate) fn leave_if(&mut self, condition: Value, out: Block) {
         let on = self.block();

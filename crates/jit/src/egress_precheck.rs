@@ -21,6 +21,13 @@ use crate::lowering_ctx::{Finish, Header, Inputs, Known, LoweringCtx, Window, Wi
 /// Where the protocol of a packet is in its frame.
 const PROTOCOL: usize = ethernet::LEN + 9;
 
+/// The size of what describes a frame, as a power of two.
+const FRAME_SHIFT: u8 = {
+    let size = size_of::<Received<'_>>();
+    assert!(size.is_power_of_two());
+    size.trailing_zeros() as u8
+};
+
 /// Bytes of a frame that code reads at most.
 const READ: usize = ethernet::LEN + ipv4::LEN + TRANSPORT_PRECHECKED;
 
@@ -48,13 +55,12 @@ impl ListCompiler<'_> {
                 return Err(CompileError::Code("egress_precheck has two parameters".into()));
             };
             let memory = asm.stack(64);
-            let size = asm.long(size_of::<Received<'_>>() as u64);
-            let bytes = asm.multiply(count, size);
+            let size = asm.long(1 << FRAME_SHIFT);
+            let bytes = asm.shift_left(count, FRAME_SHIFT);
             let end = asm.add(frames, bytes);
-            let (zero, one) = (asm.long(0), asm.long(1));
-            // The frame, its bit, and those that do not pass.
+            let zero = asm.long(0);
+            // The frame, and a bit for each that does not pass.
             let (body, frame) = asm.block_with(Width::Long);
-            let bit = asm.parameter(body, Width::Long);
             let failed = asm.parameter(body, Width::Long);
             let (next, then_failed) = asm.block_with(Width::Long);
             let (passes, fails, out) = (asm.block(), asm.cold_block(), asm.block());
@@ -63,7 +69,7 @@ impl ListCompiler<'_> {
             asm.at(none);
             asm.ret(zero);
             asm.at(begin);
-            asm.jump_with_all(body, &[frames, one, zero]);
+            asm.jump_with_all(body, &[frames, zero]);
             asm.at(body);
             let len = asm.load(Width::Long, frame, layout::FRAME_LEN);
             let short = asm.is_number(len, Is::Below, READ as u64);
@@ -111,18 +117,19 @@ impl ListCompiler<'_> {
             ctx.asm.jump(passes);
             let calls = ctx.asm.calls;
             asm.at(fails);
+            // Seldom enough to find the frame's number only here.
+            let before = asm.sub(frame, frames);
+            let number = asm.shift_right(before, FRAME_SHIFT);
+            let one = asm.long(1);
+            let bit = asm.shift_left_by(one, number);
             let with_this = asm.or(failed, bit);
             asm.jump_with(next, with_this);
             asm.at(passes);
             asm.jump_with(next, failed);
             asm.at(next);
             let after = asm.add(frame, size);
-            let later = asm.add(bit, bit);
             let more = asm.is(after, Is::NotEqual, end);
-            let on = asm.block();
-            asm.branch(more, on, out);
-            asm.at(on);
-            asm.jump_with_all(body, &[after, later, then_failed]);
+            asm.branch_with_all(more, (body, &[after, then_failed]), out);
             asm.at(out);
             asm.ret(then_failed);
             errors.map_or(Ok(calls), Err)
