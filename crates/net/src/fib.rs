@@ -11,10 +11,11 @@
 //! Nodes are shared: a clone of the table costs nothing, and a change copies the nodes on the way
 //! to the prefix, so that another state of the network can keep the old ones.
 //!
-//! Packets only need the number of a route ([`SharedRouteInfo::number`]), which ranges have at
-//! hand ([`first_bytes`]).
+//! Packets only need the number of a route ([`SharedRouteInfo::number`]), which they mostly find in
+//! one line of memory ([`first_bytes`], [`lines`]).
 
 mod first_bytes;
+mod lines;
 
 use std::sync::Arc;
 
@@ -137,6 +138,16 @@ impl Bits {
     }
 }
 
+/// The places of the bits that are set, in order.
+#[inline(always)]
+fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let first = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (first < u64::BITS).then_some(first as usize)
+    })
+}
+
 /// Values of a byte with the same longest prefix of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Range {
@@ -157,9 +168,9 @@ struct Prefix {
 }
 
 /// A node tells addresses apart by their byte number `depth`. All of them begin with the same bytes
-/// before it. What most look-ups need of it is in its first 64 bytes.
+/// before it.
 #[derive(Clone, Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 struct Node<K> {
     /// A bit for each value at which a range starts. The first one always does.
     starts: Bits,
@@ -404,7 +415,7 @@ pub(crate) struct Fib<K> {
     table: u32,
     root: Arc<Node<K>>,
     /// What packets ask first.
-    first: Arc<FirstBytes<K>>,
+    first: Arc<FirstBytes>,
 }
 
 /// The depth of the node in which a prefix ends, and its bits beyond that.
@@ -474,10 +485,8 @@ impl<K: Key> Fib<K> {
     /// Gives a prefix (bits beyond `len` zero) these routes instead of those that it has.
     pub(crate) fn set(&mut self, prefix: K, len: u8, entries: Vec<Entry>) {
         let found = Found::new(self.table, len, entries);
-        let first = Arc::make_mut(&mut self.first);
-        first.forget(prefix, len);
         Arc::make_mut(&mut self.root).set_below(prefix, len, found);
-        first.learn(&self.root, prefix, len);
+        Arc::make_mut(&mut self.first).learn(&self.root, prefix, len);
     }
 
     /// Calls `f` with all prefixes and their routes, in no particular order.
@@ -601,6 +610,29 @@ mod tests {
             }
             agrees(&fib, &model, &mut rng);
             assert!(fib.root.ranges.len() == 1 && fib.root.children.is_empty());
+        }
+    }
+
+    /// Prefixes within two bytes, few and many of them, come, change and go.
+    #[test]
+    fn finds_routes_among_many_within_two_bytes() {
+        let mut rng = fastrand::Rng::with_seed(penstock_testkit::seed());
+        let mut fib = Fib::<u32>::new(7);
+        let mut model = BTreeMap::new();
+        for step in 0..800 {
+            let len = rng.u8(17..=25);
+            let prefix = (0x0a01_0000 | rng.u32(..) >> 16).masked(len);
+            // More of them come than go, and then the other way round.
+            let stays = rng.u32(..800) > step;
+            let entries: Vec<_> = stays.then(|| entry(7, rng.u32(..3))).into_iter().collect();
+            fib.set(prefix, len, entries.clone());
+            match stays {
+                true => model.insert((prefix, len), entries),
+                false => model.remove(&(prefix, len)),
+            };
+            if step % 20 == 0 {
+                agrees(&fib, &model, &mut rng);
+            }
         }
     }
 

@@ -129,11 +129,19 @@ impl RouteNumber {
     pub(crate) const NO_ROUTE: RouteNumber = RouteNumber(0);
     /// There is no number: no route, or another than described here.
     pub const NONE: RouteNumber = RouteNumber(u32::MAX);
+    /// Not the number of any route: longer prefixes have to be asked.
+    pub(crate) const DEEPER: RouteNumber = RouteNumber(u32::MAX - 1);
 
     /// The number of a route.
     #[inline]
     pub fn get(self) -> Option<u32> {
         (!matches!(self, Self::NO_ROUTE | Self::NONE)).then_some(self.0)
+    }
+
+    /// Whether it is the number of a route.
+    #[inline(always)]
+    pub(crate) fn is_of_route(self) -> bool {
+        self.0.wrapping_sub(1) < Self::DEEPER.0 - 1
     }
 }
 
@@ -148,7 +156,7 @@ impl SharedRouteInfo {
     /// Gives it a number that nothing else in this process has, as long as there are any.
     pub fn new(info: RouteInfo) -> Self {
         static LAST: AtomicU32 = AtomicU32::new(0);
-        let next = |last: u32| last.checked_add(1).filter(|next| *next != u32::MAX);
+        let next = |last: u32| last.checked_add(1).filter(|next| *next < RouteNumber::DEEPER.0);
         let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         let number = last.map_or(RouteNumber::NONE, |last| RouteNumber(last + 1));
         SharedRouteInfo { number, info }

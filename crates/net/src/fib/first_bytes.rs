@@ -2,70 +2,85 @@
 
 //! Looking up the numbers of routes, for packets.
 //!
-//! The first two bytes of an address lead by two loads, without a search, to the node of the trie
-//! for the bytes that follow. Many addresses are looked up together, so that memory is fetched for
-//! some while others are worked on.
+//! The first three bytes of an address lead without a search to the line of memory with its route,
+//! or with the word that the trie knows longer prefixes. Many addresses are looked up together, so
+//! that memory is fetched for some while others are worked on.
 
 use std::sync::Arc;
 
 use penstock_wire::cache::prefetch;
 
-use super::{Fib, Node};
+use super::lines::{Line, SharedLines, line_of};
+use super::{Fib, Node, ones};
 use crate::RouteNumber;
 use crate::key::Key;
 
 /// Addresses that are looked up together.
 const TOGETHER: usize = 64;
 
-/// Addresses with the same first two bytes.
+/// Addresses with the same first byte, by the second.
 #[derive(Clone, Debug)]
-struct Pair<K> {
-    /// The route of the longest prefix of 9 to 16 bits.
-    number: RouteNumber,
-    /// The node of the trie with all longer ones.
-    longer: Option<Arc<Node<K>>>,
+struct Page {
+    /// The routes of longer prefixes than 16 bits, by the third byte: what most look-ups need.
+    lines: [Arc<[Line]>; 256],
+    /// The routes of the longest prefixes of 9 to 16 bits.
+    numbers: [RouteNumber; 256],
 }
 
-/// By the second byte.
-type Page<K> = [Pair<K>; 256];
-
-/// What the trie knows by the first two bytes of addresses.
+/// What the trie knows by the first bytes of addresses.
 #[derive(Clone, Debug)]
-pub(super) struct FirstBytes<K> {
+pub(super) struct FirstBytes {
+    pages: [Arc<Page>; 256],
     /// The route of the longest prefix of at most 8 bits, by the first byte.
     numbers: [RouteNumber; 256],
-    pages: [Arc<Page<K>>; 256],
     /// The page of bytes that no prefix of more bits begins with.
-    empty: Arc<Page<K>>,
+    empty: Arc<Page>,
+    shared: SharedLines,
 }
 
-impl<K: Key> FirstBytes<K> {
+impl FirstBytes {
     pub(super) fn new() -> Self {
-        let nothing = || Pair { number: RouteNumber::NO_ROUTE, longer: None };
-        let empty = Arc::new(std::array::from_fn(|_| nothing()));
+        let shared = SharedLines::new();
+        let empty = Arc::new(Page {
+            lines: std::array::from_fn(|_| shared.nothing.clone()),
+            numbers: [RouteNumber::NO_ROUTE; 256],
+        });
         FirstBytes {
             numbers: [RouteNumber::NO_ROUTE; 256],
             pages: std::array::from_fn(|_| Arc::clone(&empty)),
             empty,
+            shared,
         }
     }
 
     #[inline(always)]
-    fn pair(&self, address: K) -> &Pair<K> {
-        &self.pages[usize::from(address.byte(0))][usize::from(address.byte(1))]
+    fn page(&self, address: impl Key) -> &Page {
+        &self.pages[usize::from(address.byte(0))]
     }
 
-    /// Lets go of the node that a change of a prefix is about to change, so that it need not be
-    /// copied.
-    pub(super) fn forget(&mut self, prefix: K, len: u8) {
-        if len > 16 && self.pair(prefix).longer.is_some() {
-            let page = Arc::make_mut(&mut self.pages[usize::from(prefix.byte(0))]);
-            page[usize::from(prefix.byte(1))].longer = None;
+    /// The line of an address.
+    #[inline(always)]
+    fn line(&self, address: impl Key) -> &Line {
+        line_of(&self.page(address).lines[usize::from(address.byte(1))], address.byte(2))
+    }
+
+    /// What is said of an address by longer prefixes than 16 bits.
+    #[inline(always)]
+    fn longer(&self, address: impl Key) -> RouteNumber {
+        self.line(address).number(address.byte(2))
+    }
+
+    /// The route of the longest prefix of at most 16 bits.
+    #[inline(always)]
+    fn shorter(&self, address: impl Key) -> RouteNumber {
+        match self.page(address).numbers[usize::from(address.byte(1))] {
+            RouteNumber::NO_ROUTE => self.numbers[usize::from(address.byte(0))],
+            number => number,
         }
     }
 
     /// Takes over what the trie knows after a change of a prefix.
-    pub(super) fn learn(&mut self, root: &Node<K>, prefix: K, len: u8) {
+    pub(super) fn learn<K: Key>(&mut self, root: &Node<K>, prefix: K, len: u8) {
         /// The last value of a byte within a prefix of so many of its bits.
         fn last(first: u8, bits: u8) -> u8 {
             first | 0xff_u8.checked_shr(bits.into()).unwrap_or(0)
@@ -82,39 +97,31 @@ impl<K: Key> FirstBytes<K> {
             *page = self.empty.clone();
             return;
         };
-        let page = Arc::make_mut(page);
+        let Page { lines, numbers } = Arc::make_mut(page);
         let second = prefix.byte(1);
-        for value in second..=last(second, (len - 8).min(8)) {
-            page[usize::from(value)] = match child.depth {
-                1 => {
-                    Pair { number: child.range(value).number, longer: child.child(value).cloned() }
-                }
-                _ => Pair {
-                    number: RouteNumber::NO_ROUTE,
-                    longer: (child.address.byte(1) == value).then(|| child.clone()),
-                },
+        if len > 16 {
+            let lines = &mut lines[usize::from(second)];
+            return match node_of_two(child, prefix) {
+                Some(node) => self.shared.learn(lines, node),
+                None => lines.clone_from(&self.shared.nothing),
             };
         }
-    }
-
-    /// The route of a prefix of at most 16 bits.
-    #[inline(always)]
-    fn number(&self, address: K, pair: &Pair<K>) -> RouteNumber {
-        match pair.number {
-            RouteNumber::NO_ROUTE => self.numbers[usize::from(address.byte(0))],
-            number => number,
+        for value in second..=last(second, len - 8) {
+            let known = child.depth == 1;
+            let number = if known { child.range(value).number } else { RouteNumber::NO_ROUTE };
+            numbers[usize::from(value)] = number;
         }
     }
 }
 
-/// The places of the bits that are set, in order.
+/// The node with all that is known of addresses with the same first two bytes, from that with all
+/// with the same first byte.
 #[inline(always)]
-fn ones(mut bits: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let first = bits.trailing_zeros();
-        bits &= bits.wrapping_sub(1);
-        (first < u64::BITS).then_some(first as usize)
-    })
+fn node_of_two<K: Key>(node: &Node<K>, address: K) -> Option<&Node<K>> {
+    match node.depth {
+        1 => node.child(address.byte(1)).map(|node| &**node),
+        _ => (node.address.byte(1) == address.byte(1)).then_some(node),
+    }
 }
 
 impl<K: Key> Fib<K> {
@@ -122,9 +129,18 @@ impl<K: Key> Fib<K> {
     /// is to say of it and it is of the table's own table, else none.
     #[inline(always)]
     pub(crate) fn number(&self, address: K) -> RouteNumber {
-        let pair = self.first.pair(address);
-        let mut number = self.first.number(address, pair);
-        let mut next = pair.longer.as_deref().filter(|node| node.is_around(address, 2));
+        match self.first.longer(address) {
+            RouteNumber::NO_ROUTE => self.first.shorter(address),
+            RouteNumber::DEEPER => self.deep_number(address),
+            number => number,
+        }
+    }
+
+    /// The number of the route of one address that the trie has to be asked of.
+    #[inline(never)]
+    fn deep_number(&self, address: K) -> RouteNumber {
+        let mut number = RouteNumber::NO_ROUTE;
+        let mut next = Some(&*self.root);
         while let Some(node) = next {
             let here = node.range(address.byte(node.depth)).number;
             if here != RouteNumber::NO_ROUTE {
@@ -139,17 +155,20 @@ impl<K: Key> Fib<K> {
     #[inline]
     pub(crate) fn numbers(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
         #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("bmi1") {
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("bmi1")
+        {
             // SAFETY: the processor has the instructions that the function is compiled for.
-            return unsafe { self.numbers_by_popcnt(addresses, numbers) };
+            return unsafe { self.numbers_by_avx2(addresses, numbers) };
         }
         self.all_numbers(addresses, numbers);
     }
 
-    /// For processors that count bits, which is most of the work, in one instruction.
+    /// For processors that compare bytes with another one, and count bits, in few instructions.
     #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "popcnt,bmi1")]
-    fn numbers_by_popcnt(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
+    #[target_feature(enable = "avx2,popcnt,bmi1")]
+    fn numbers_by_avx2(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
         self.all_numbers(addresses, numbers);
     }
 
@@ -157,14 +176,6 @@ impl<K: Key> Fib<K> {
     /// without the instructions that are enabled there.
     #[inline(always)]
     fn all_numbers(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
-        /// Fewer are as fast one after the other.
-        const FEW: usize = 3;
-        if addresses.len() <= FEW {
-            for (address, number) in addresses.iter().zip(numbers) {
-                *number = self.number(*address);
-            }
-            return;
-        }
         for (addresses, numbers) in addresses.chunks(TOGETHER).zip(numbers.chunks_mut(TOGETHER)) {
             self.few_numbers(addresses, numbers);
         }
@@ -175,65 +186,59 @@ impl<K: Key> Fib<K> {
     #[inline(always)]
     fn few_numbers(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
         let first = &*self.first;
-        let mut pairs = [first.pair(K::default()); TOGETHER];
-        for (pair, address) in pairs.iter_mut().zip(addresses) {
-            *pair = first.pair(*address);
-            prefetch(*pair);
+        let nothing = &first.shared.nothing[0];
+        let mut lines = [nothing; TOGETHER];
+        for (line, address) in lines.iter_mut().zip(addresses) {
+            *line = first.line(*address);
+            prefetch(*line);
         }
-        let mut nodes = [&*self.root; TOGETHER];
-        // The addresses that have a node.
-        let mut longer = 0_u64;
-        for (at, (pair, number)) in pairs.iter().zip(&mut *numbers).enumerate() {
-            *number = RouteNumber::NO_ROUTE;
-            if let Some(node) = &pair.longer {
-                nodes[at] = node;
-                longer |= 1 << at;
-                prefetch(nodes[at]);
-            }
+        // The addresses whose lines do not say it all.
+        let mut others = 0_u64;
+        let all = addresses.iter().zip(&mut *numbers).zip(lines);
+        for (at, ((address, number), line)) in all.enumerate() {
+            *number = line.number(address.byte(2));
+            others |= u64::from(!number.is_of_route()) << at;
         }
-        let mut ranges = [&self.root.ranges[0]; TOGETHER];
-        // Those that have another one after it.
-        let mut deep = 0_u64;
-        for at in ones(longer) {
-            let (node, address) = (nodes[at], addresses[at]);
-            let value = address.byte(node.depth);
-            if !node.is_around(address, 2) {
-                longer &= !(1 << at);
-            } else if node.child_at(value).is_some() {
-                deep |= 1 << at;
-            } else {
-                ranges[at] = node.range(value);
-                prefetch(ranges[at]);
-            }
+        if others != 0 {
+            self.other_numbers(others, addresses, numbers);
         }
+    }
+
+    /// The numbers of the addresses among these, of which it is known what their lines say.
+    #[inline(always)]
+    fn other_numbers(&self, these: u64, addresses: &[K], numbers: &mut [RouteNumber]) {
+        let deeper = |at: &usize| numbers[*at] == RouteNumber::DEEPER;
+        let deep = ones(these).filter(deeper).fold(0_u64, |deep, at| deep | 1 << at);
         if deep != 0 {
-            self.deep_numbers(deep, &nodes, addresses, numbers);
+            self.deep_numbers(deep, addresses, numbers);
         }
-        for at in ones(longer & !deep) {
-            numbers[at] = ranges[at].number;
-        }
-        for ((number, address), pair) in numbers.iter_mut().zip(addresses).zip(pairs) {
-            if *number == RouteNumber::NO_ROUTE {
-                *number = first.number(*address, pair);
+        for at in ones(these) {
+            if numbers[at] == RouteNumber::NO_ROUTE {
+                numbers[at] = self.first.shorter(addresses[at]);
             }
         }
     }
 
-    /// The numbers of the addresses among these that are around a node with a child for them, as far
-    /// as the node and those after it know.
+    /// The numbers of the addresses among these, as far as the nodes know that have all that is
+    /// known of their first two bytes, and those after them.
     #[inline(always)]
-    fn deep_numbers(
-        &self,
-        mut left: u64,
-        nodes: &[&Node<K>; TOGETHER],
-        addresses: &[K],
-        numbers: &mut [RouteNumber],
-    ) {
+    fn deep_numbers(&self, these: u64, addresses: &[K], numbers: &mut [RouteNumber]) {
         /// Levels that are remembered on the way.
         const ABOVE: usize = 3;
-        let these = left;
         let root = &*self.root;
-        let mut nodes = *nodes;
+        let mut nodes = [root; TOGETHER];
+        let mut left = 0_u64;
+        for at in ones(these) {
+            let address = addresses[at];
+            numbers[at] = RouteNumber::NO_ROUTE;
+            let child = root.child(address.byte(0));
+            if let Some(node) = child.and_then(|child| node_of_two(child, address)) {
+                nodes[at] = node;
+                left |= 1 << at;
+                prefetch(node);
+            }
+        }
+        let these = left;
         let mut above = [[root; TOGETHER]; ABOVE];
         let mut levels = [0_u8; TOGETHER];
         let mut ways: [&Arc<Node<K>>; TOGETHER] = [&self.root; TOGETHER];
