@@ -207,13 +207,22 @@ impl<K: Key> Fib<K> {
     /// The numbers of the addresses among these, of which it is known what their lines say.
     #[inline(always)]
     fn other_numbers(&self, these: u64, addresses: &[K], numbers: &mut [RouteNumber]) {
-        let deeper = |at: &usize| numbers[*at] == RouteNumber::DEEPER;
-        let deep = ones(these).filter(deeper).fold(0_u64, |deep, at| deep | 1 << at);
+        let (mut deep, mut again) = (0_u64, 0_u64);
+        for at in ones(these) {
+            // What is on a link is asked for many times in a row.
+            if at > 0 && addresses[at] == addresses[at - 1] {
+                again |= 1 << at;
+            } else if numbers[at] == RouteNumber::DEEPER {
+                deep |= 1 << at;
+            }
+        }
         if deep != 0 {
             self.deep_numbers(deep, addresses, numbers);
         }
         for at in ones(these) {
-            if numbers[at] == RouteNumber::NO_ROUTE {
+            if again >> at & 1 != 0 {
+                numbers[at] = numbers[at - 1];
+            } else if numbers[at] == RouteNumber::NO_ROUTE {
                 numbers[at] = self.first.shorter(addresses[at]);
             }
         }
