@@ -2,6 +2,8 @@
 
 //! Which frames of a burst are still to be received.
 
+use std::ops::Range;
+
 /// Frames of a burst at most: a bit of a word for each.
 pub(crate) const BURST: usize = u64::BITS as usize;
 
@@ -34,10 +36,11 @@ impl PendingFrames {
         (self.0 != 0).then_some(self.0.trailing_zeros() as usize)
     }
 
-    /// The only one of them.
+    /// From the first to the last of them.
     #[inline(always)]
-    pub(crate) fn only(self) -> Option<usize> {
-        self.first().filter(|_| self.0.is_power_of_two())
+    pub(crate) fn span(self) -> Range<usize> {
+        let end = BURST - self.0.leading_zeros() as usize;
+        self.first().unwrap_or(end)..end
     }
 
     /// How many of them follow the first without a gap, that one counted.
@@ -126,8 +129,8 @@ mod tests {
             assert_eq!(PendingFrames(left).in_a_row(), in_a_row, "{left:#b}");
         }
         assert!(PendingFrames(0b1011_0110).without_next(3).eq([5, 7]));
-        let only = [0, 1 << 9, 1 << 63, 0b101].map(|frames| PendingFrames(frames).only());
-        assert_eq!(only, [None, Some(9), Some(63), None]);
+        let spans = [0, 1 << 9, 1 << 63, 0b1010].map(|frames| PendingFrames(frames).span());
+        assert_eq!(spans, [0..0, 9..10, 63..64, 1..4]);
         assert_eq!(PendingFrames(u64::MAX).without_next(64), PendingFrames::NONE);
     }
 }

@@ -106,10 +106,12 @@ impl ParsedHeaders {
 #[derive(Debug)]
 pub(crate) struct HeadersAhead {
     headers: [ParsedHeaders; BURST],
-    /// The frames that were read, and those of them that may take the fast path.
+    /// The destinations of those of IPv4, in a row for the search of their routes.
+    destinations: [u32; BURST],
+    /// The frames that were read, those of them that may take the fast path, and those of IPv6
+    /// among these.
     read: PendingFrames,
     fast: PendingFrames,
-    /// Those of the latter that are of IPv6.
     v6: PendingFrames,
 }
 
@@ -117,7 +119,8 @@ impl HeadersAhead {
     /// Of no frames.
     pub(crate) fn new() -> Self {
         let [read, fast, v6] = [PendingFrames::NONE; 3];
-        HeadersAhead { headers: [ParsedHeaders::default(); BURST], read, fast, v6 }
+        let headers = [ParsedHeaders::default(); BURST];
+        HeadersAhead { headers, destinations: [0; BURST], read, fast, v6 }
     }
 
     /// Another burst begins.
@@ -144,6 +147,7 @@ impl HeadersAhead {
         });
         self.read = self.read.with(at);
         self.fast = self.fast.with_if(at, fast);
+        self.destinations[at % BURST] = headers.dst;
         fast.then_some(headers)
     }
 
@@ -157,6 +161,18 @@ impl HeadersAhead {
     #[inline(always)]
     pub(crate) fn fast4(&self) -> PendingFrames {
         self.fast.without(self.v6)
+    }
+
+    /// Those of them that may take the fast path and are of IPv6.
+    #[inline(always)]
+    pub(crate) fn v6(&self) -> PendingFrames {
+        self.v6
+    }
+
+    /// The destinations of frames of IPv4 that may take the fast path; of others, any.
+    #[inline(always)]
+    pub(crate) fn destinations(&self) -> &[u32; BURST] {
+        &self.destinations
     }
 
     /// The headers of a frame that may take the fast path.

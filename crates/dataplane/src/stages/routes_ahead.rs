@@ -17,8 +17,7 @@ pub(crate) struct RoutesAhead {
     routes: [RouteNumber; BURST],
     /// The frames with a packet of which the route was found.
     found: PendingFrames,
-    v4: Destinations<u32>,
-    v6: Destinations<u128>,
+    v6: Destinations6,
 }
 
 impl RoutesAhead {
@@ -26,8 +25,7 @@ impl RoutesAhead {
         RoutesAhead {
             routes: [RouteNumber::NONE; BURST],
             found: PendingFrames::NONE,
-            v4: Destinations::new(),
-            v6: Destinations::new(),
+            v6: Destinations6::new(),
         }
     }
 
@@ -41,25 +39,15 @@ impl RoutesAhead {
     fn find(&mut self, headers: &HeadersAhead, frames: &[Frame<'_>], net: &Network) {
         let these = headers.read().without(self.found);
         self.found = headers.read();
-        if let Some(at) = these.only()
-            && let Some(headers) = headers.get(at).filter(|headers| !headers.v6)
-        {
-            self.routes[at % BURST] = net.route_number4(headers.dst);
-            return;
+        // Frames in between that are not asked for cost less than to leave them out.
+        let span = these.span();
+        let v6 = headers.v6();
+        if these.without(v6) != PendingFrames::NONE {
+            let destinations = &headers.destinations()[span.clone()];
+            net.route_numbers4(destinations, &mut self.routes[span.clone()]);
         }
-        let v4 = &mut self.v4;
-        v4.clear();
-        let mut v6 = PendingFrames::NONE;
-        for at in these {
-            match headers.get(at) {
-                Some(headers) if headers.v6 => v6 = v6.with(at),
-                Some(headers) => v4.add(at, headers.dst),
-                None => {}
-            }
-        }
-        v4.find(&mut self.routes, |destinations, found| net.route_numbers4(destinations, found));
         if v6 != PendingFrames::NONE {
-            self.find6(v6, frames, net);
+            self.find6(v6.and(|at| span.contains(&at)), frames, net);
         }
     }
 
@@ -73,7 +61,7 @@ impl RoutesAhead {
             let address = frame.and_then(|bytes| bytes.first_chunk());
             v6.add(at, address.map_or(0, |address| u128::from_be_bytes(*address)));
         }
-        v6.find(&mut self.routes, |destinations, found| net.route_numbers6(destinations, found));
+        v6.find(&mut self.routes, net);
     }
 }
 
@@ -97,11 +85,10 @@ impl RouteAhead<'_> {
     }
 }
 
-/// Destinations of one family in a burst. What follows a packet to the same one has no place of its
-/// own.
+/// Destinations of IPv6 in a burst. What follows a packet to the same one has no place of its own.
 #[derive(Debug)]
-struct Destinations<A> {
-    addresses: [A; BURST],
+struct Destinations6 {
+    addresses: [u128; BURST],
     found: [RouteNumber; BURST],
     count: usize,
     frames: PendingFrames,
@@ -109,10 +96,10 @@ struct Destinations<A> {
     places: [u8; BURST],
 }
 
-impl<A: Copy + Default + PartialEq> Destinations<A> {
+impl Destinations6 {
     fn new() -> Self {
-        Destinations {
-            addresses: [A::default(); BURST],
+        Destinations6 {
+            addresses: [0; BURST],
             found: [RouteNumber::NONE; BURST],
             count: 0,
             frames: PendingFrames::NONE,
@@ -125,7 +112,7 @@ impl<A: Copy + Default + PartialEq> Destinations<A> {
     }
 
     #[inline(always)]
-    fn add(&mut self, frame: usize, address: A) {
+    fn add(&mut self, frame: usize, address: u128) {
         let same = self.count > 0 && self.addresses.get(self.count - 1) == Some(&address);
         if !same && let Some(next) = self.addresses.get_mut(self.count) {
             *next = address;
@@ -137,12 +124,8 @@ impl<A: Copy + Default + PartialEq> Destinations<A> {
 
     /// Finds the routes of all, and gives them to their frames.
     #[inline(always)]
-    fn find(
-        &mut self,
-        routes: &mut [RouteNumber; BURST],
-        find: impl FnOnce(&[A], &mut [RouteNumber]),
-    ) {
-        find(&self.addresses[..self.count], &mut self.found[..self.count]);
+    fn find(&mut self, routes: &mut [RouteNumber; BURST], net: &Network) {
+        net.route_numbers6(&self.addresses[..self.count], &mut self.found[..self.count]);
         for frame in self.frames {
             routes[frame] = self.found[usize::from(self.places[frame]) % BURST];
         }
