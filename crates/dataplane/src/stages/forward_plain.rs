@@ -18,16 +18,23 @@ use crate::stages::prefetcher::Prefetcher;
 use crate::stages::run_list::after_trace_id;
 use crate::worker::Worker;
 
+/// A wire that packets leave by, which nothing but known rules at egress sees.
+#[derive(Clone, Copy)]
+struct Out<'a> {
+    oif: u32,
+    link: &'a Link,
+    /// Rules at egress are known to let packets pass that say so.
+    prechecked: bool,
+}
+
 /// Where plain packets of a route go.
 struct NextHop<'a> {
     route: RouteNumber,
     /// The only destination that has it, where destinations are on the link.
     destination: Option<u32>,
-    link: &'a Link,
     /// Where its adjacency is.
     adjacency: usize,
-    /// Rules at egress are known to let packets pass that say so.
-    prechecked: bool,
+    out: Out<'a>,
 }
 
 impl NextHop<'_> {
@@ -52,6 +59,8 @@ impl<'a, S: Sink> Worker<'a, S> {
     ) {
         let (mut last, mut quiet_at, mut forwarded) = (None, None, 0);
         let mut trace_id = self.state.numbers.trace_id;
+        // What was learned of a path is about one destination.
+        let alike = !self.net.custom4() && self.state.path_mtus.is_empty();
         while let Some(at) = left.first() {
             let Some(parsed) = prefetcher.parsed(at, frames, None) else { break };
             let (frame, headers) = (parsed.frame, parsed.headers);
@@ -69,14 +78,15 @@ impl<'a, S: Sink> Worker<'a, S> {
             }
             let route = parsed.route.number(self.net);
             if !last.as_ref().is_some_and(|hop: &NextHop<'_>| hop.takes(route, headers)) {
-                last = self.plain_next_hop(fast_path, route, headers);
+                let out = last.map(|hop| hop.out);
+                last = self.plain_next_hop(fast_path, route, headers, alike, out);
             }
             let Some(hop) = &last else { break };
             let len = ethernet::LEN + usize::from(headers.len);
             let to = self.state.forwarding.v4.get(hop.adjacency);
             let (Some(bytes), Some(to)) = (frame.bytes.get(..len), to) else { break };
             let Some(header) = to.header() else { break };
-            if u32::from(headers.len) > to.mtu || hop.prechecked && !prechecked {
+            if u32::from(headers.len) > to.mtu || hop.out.prechecked && !prechecked {
                 break;
             }
             packet.forward(bytes, header);
@@ -88,14 +98,14 @@ impl<'a, S: Sink> Worker<'a, S> {
             meta.route = Some(to.oif);
             meta.priority = priority_of_tos(headers.tos);
             meta.trace_id = 0;
-            if hop.prechecked {
+            if hop.out.prechecked {
                 trace_id = after_trace_id(trace_id);
                 meta.trace_id = trace_id;
             }
             if let Some(mut h) = ipv4::HeaderMut::new(packet.network_mut()) {
                 h.decrement_ttl();
             }
-            self.sink.transmit(hop.link, packet.frame(), &packet.meta);
+            self.sink.transmit(hop.out.link, packet.frame(), &packet.meta);
             forwarded += 1;
             left.next();
         }
@@ -106,25 +116,38 @@ impl<'a, S: Sink> Worker<'a, S> {
         counters.transmitted += forwarded;
     }
 
-    /// Where a plain packet goes, if that is known, a wire, and nothing but known rules at egress
-    /// sees it.
-    #[inline]
+    /// Where a plain packet to a usual destination goes, if that is known. `alike` are all packets of
+    /// a route over a gateway, `last` is the wire of the packet before it.
+    #[inline(always)]
     fn plain_next_hop(
         &self,
         fast_path: &FastPath<'_>,
         route: RouteNumber,
         headers: &ParsedHeaders,
+        alike: bool,
+        last: Option<Out<'a>>,
     ) -> Option<NextHop<'a>> {
-        let adjacency = self.adjacency4(fast_path.device, headers.dst, route)?;
-        let to = self.state.forwarding.v4.get(adjacency)?;
-        let link = self.net.link(to.oif).filter(|_| to.header().is_some())?;
-        let prechecked = fast_path.prechecks_egress(to.oif);
-        if self.state.taps.has(to.oif) || !prechecked && !self.hooks.egress(to.oif).is_empty() {
+        let known = &self.state.forwarding.v4;
+        let adjacency = match alike {
+            true => known.find(route, headers.dst)?,
+            false => self.adjacency4(fast_path.device, headers.dst, route)?,
+        };
+        let to = known.get(adjacency).filter(|to| to.oif != fast_path.device)?;
+        let out = match last.filter(|last| last.oif == to.oif) {
+            Some(out) => out,
+            None => self.plain_out(fast_path, to.oif)?,
+        };
+        let destination = (!alike || !to.is_for_all()).then_some(headers.dst);
+        Some(NextHop { route, destination, adjacency, out })
+    }
+
+    /// A device, if it is such a wire for packets that need no more than a link header.
+    #[inline(never)]
+    fn plain_out(&self, fast_path: &FastPath<'_>, oif: u32) -> Option<Out<'a>> {
+        let prechecked = fast_path.prechecks_egress(oif);
+        if self.state.taps.has(oif) || !prechecked && !self.hooks.egress(oif).is_empty() {
             return None;
         }
-        // What was learned of a path is about one destination.
-        let for_all = to.is_for_all() && self.state.path_mtus.is_empty();
-        let destination = (!for_all).then_some(headers.dst);
-        Some(NextHop { route, destination, link, adjacency, prechecked })
+        Some(Out { oif, link: self.net.link(oif)?, prechecked })
     }
 }
