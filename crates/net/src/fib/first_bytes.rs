@@ -185,6 +185,11 @@ impl<K: Key> Fib<K> {
     /// while the others were at it.
     #[inline(always)]
     fn few_numbers(&self, addresses: &[K], numbers: &mut [RouteNumber]) {
+        if let [only, others @ ..] = addresses
+            && others.iter().all(|other| other == only)
+        {
+            return numbers.fill(self.number(*only));
+        }
         let first = &*self.first;
         let nothing = &first.shared.nothing[0];
         let mut lines = [nothing; TOGETHER];
