@@ -22,7 +22,8 @@
 # make sanitize       worker tests with ThreadSanitizer and AddressSanitizer (needs nightly)
 # make oracle         scenarios in a whole kernel, in QEMU: those whose names have the words of ONLY, RANDOM (10)
 #                     of each random kind from SEED (1) on
-# make bench          measure the packet path in memory, and write docs/performance.md
+# make bench          measure the packet path in memory, and write docs/performance.md;
+#                     VPP=PROGRAM measures beside that VPP, too
 # make soak           run the dataplane under all kinds of load and faults for HOURS (1) with SEED (1)
 # make fuzz           all fuzz targets for SECONDS (600) together, or TARGET alone (docs/testing.md)
 # make inject         make each system call of the dataplane fail once (20 minutes; strace)
@@ -132,7 +133,7 @@ sanitize:
 bench:
 	@scripts/setup run
 	cargo build --release --quiet
-	scripts/performance target/release/penstock > docs/performance.md
+	scripts/performance target/release/penstock $(VPP) > docs/performance.md
 
 oracle:
 	@scripts/setup oracle

@@ -42,6 +42,7 @@ mod rules;
 mod seeds;
 mod sets;
 mod symbolic;
+mod vpp;
 mod yardstick;
 
 pub use measure::{Effort, Figure, Outcome, Published, Scale, Variant};
@@ -52,11 +53,11 @@ pub struct Bench {
     pub name: &'static str,
     /// What it shows, in a line.
     pub about: &'static str,
-    variants: fn(Scale) -> Result<Vec<Variant>, String>,
+    variants: fn(&Effort) -> Result<Vec<Variant>, String>,
 }
 
 /// All benchmarks.
-pub const BENCHES: [Bench; 19] = [
+pub const BENCHES: [Bench; 20] = [
     Bench {
         name: "ingress",
         about: "drop at netdev ingress: one rule, sets, ranges; also at prerouting",
@@ -65,12 +66,12 @@ pub const BENCHES: [Bench; 19] = [
     Bench {
         name: "sets",
         about: "each set backend with 1000 elements, two with a million, against the bitmap",
-        variants: |scale| Ok(sets::variants(scale)),
+        variants: |effort| Ok(sets::variants(effort.scale)),
     },
     Bench {
         name: "rules",
         about: "linear rules, 10 to 100,000, and ClassBench-style lists",
-        variants: |scale| Ok(rules::variants(scale)),
+        variants: |effort| Ok(rules::variants(effort.scale)),
     },
     Bench {
         name: "hooks",
@@ -85,17 +86,17 @@ pub const BENCHES: [Bench; 19] = [
     Bench {
         name: "forward",
         about: "forwarding: plain, stateful, with NAT",
-        variants: |scale| Ok(forward::variants(scale)),
+        variants: |effort| Ok(forward::variants(effort.scale)),
     },
     Bench {
         name: "flow",
         about: "established flows: rules, and flowtables at early ingress",
-        variants: |scale| Ok(flow::variants(scale)),
+        variants: |effort| Ok(flow::variants(effort.scale)),
     },
     Bench {
         name: "encap",
         about: "established flows: plain, into and out of an IPIP tunnel",
-        variants: |scale| Ok(encap::variants(scale)),
+        variants: |effort| Ok(encap::variants(effort.scale)),
     },
     Bench {
         name: "esp",
@@ -105,17 +106,17 @@ pub const BENCHES: [Bench; 19] = [
     Bench {
         name: "compile",
         about: "from a commit to effect, and to machine code",
-        variants: |scale| Ok(compile::variants(scale)),
+        variants: |effort| Ok(compile::variants(effort.scale)),
     },
     Bench {
         name: "symbolic",
         about: "what a change of long lists and large sets does to all packets",
-        variants: |scale| Ok(symbolic::variants(scale)),
+        variants: |effort| Ok(symbolic::variants(effort.scale)),
     },
     Bench {
         name: "io",
         about: "captures in memory: read, written, forwarded from one to the other",
-        variants: |scale| Ok(io::variants(scale)),
+        variants: |effort| Ok(io::variants(effort.scale)),
     },
     Bench {
         name: "kernel",
@@ -140,12 +141,17 @@ pub const BENCHES: [Bench; 19] = [
     Bench {
         name: "seeds",
         about: "published figures of nf_tables, the kernel's here, and ours (kernel's: takes root)",
-        variants: |scale| Ok(seeds::variants(scale)),
+        variants: |effort| Ok(seeds::variants(effort.scale)),
     },
     Bench {
         name: "yardstick",
         about: "forwarding and ESP by turns with DPDK's testpmd and test-crypto-perf",
-        variants: yardstick::variants,
+        variants: |effort| yardstick::variants(effort.scale),
+    },
+    Bench {
+        name: "vpp",
+        about: "forwarding, tunnels and ESP by turns with the VPP of `--vpp`",
+        variants: |effort| vpp::variants(&effort.vpp, effort.scale),
     },
     Bench {
         name: "peers",
@@ -165,7 +171,7 @@ impl Bench {
     /// # Errors
     /// Missing rights or tools, in a sentence.
     pub fn run(&self, variant: Option<&str>, effort: &Effort) -> Result<Outcome, String> {
-        let mut variants = (self.variants)(effort.scale)?;
+        let mut variants = (self.variants)(effort)?;
         if let Some(name) = variant {
             let against = variants.iter().find(|v| v.name == name).and_then(|v| v.against);
             variants.retain(|v| v.name == name || Some(&*v.name) == against);

@@ -3,6 +3,7 @@
 //! Variants by turns, medians, ratios.
 
 use std::hint::black_box;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// One thing to measure.
@@ -140,7 +141,7 @@ impl Scale {
 }
 
 /// How much to measure, and for how long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Effort {
     /// Rounds, of which the median counts.
     pub rounds: usize,
@@ -148,11 +149,18 @@ pub struct Effort {
     pub slice: Duration,
     /// Size of the tables.
     pub scale: Scale,
+    /// The VPP that ours is measured beside: a name to look for in `PATH`, or a path.
+    pub vpp: PathBuf,
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Effort { rounds: 15, slice: Duration::from_millis(20), scale: Scale::Full }
+        Effort {
+            rounds: 15,
+            slice: Duration::from_millis(20),
+            scale: Scale::Full,
+            vpp: "vpp".into(),
+        }
     }
 }
 

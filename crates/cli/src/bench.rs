@@ -36,6 +36,8 @@ const OPTIONS: &[Opt] = &[
         .takes("N", Values::Any),
     long("slice", "minimum milliseconds per variant and round (default: 20)")
         .takes("MS", Values::Any),
+    long("vpp", "the VPP for the benchmark of that name (default: vpp)")
+        .takes("PROGRAM", Values::Files),
     flag('h', "help", "print this text"),
 ];
 
@@ -74,6 +76,7 @@ fn parse(args: impl Iterator<Item = OsString>) -> Result<Option<Options>, String
             Long("slice") => {
                 options.effort.slice = Duration::from_millis(number(&mut parser, "--slice")?)
             }
+            Long("vpp") => options.effort.vpp = parser.value().map_err(sentence)?.into(),
             Long("plot") => options.plot = Some(parser.value().map_err(sentence)?.into()),
             Short('h') | Long("help") => return Ok(None),
             Value(name) => {
@@ -172,11 +175,12 @@ mod tests {
     }
 
     /// Benchmarks that take root, and the program itself.
-    const ROOT: [&str; 6] = ["kernel", "netfilter", "attach", "live", "peers", "yardstick"];
+    const ROOT: [&str; 7] = ["kernel", "netfilter", "attach", "live", "peers", "yardstick", "vpp"];
 
     #[test]
     fn every_benchmark_runs() {
-        let effort = Effort { rounds: 1, slice: Duration::ZERO, scale: Scale::Reduced };
+        let effort =
+            Effort { rounds: 1, slice: Duration::ZERO, scale: Scale::Reduced, ..Effort::default() };
         for bench in &BENCHES {
             let figures = match bench.run(None, &effort) {
                 Ok(outcome) => outcome.figures,
