@@ -6,8 +6,9 @@
 //! them, so a header is loaded and checked once for all of them; where they then compare the same
 //! word with different constants, the constant is searched for instead of compared with one after
 //! the other, if it may be one of them at all (`filter`); where all of many rules only decide then,
-//! it is looked up in a table (`rule_table`). Only operations without effects are shared, and a rule that changes the packet is the last one to share anything with those before
-//! it, so nothing can be told from running each rule by itself.
+//! it is looked up in a table (`rule_table`). Only operations without effects are shared, and a
+//! rule that changes the packet is the last one to share anything with those before it, so nothing
+//! can be told from running each rule by itself.
 
 use std::collections::BTreeMap;
 

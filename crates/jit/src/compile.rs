@@ -14,8 +14,7 @@ use crate::analysis::policy_counter;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::chain::{Chains, Program, SHARED_PARAMETERS};
 use crate::compiled::{Burst, Compiled, EgressPrecheck, Frames, Functions, OnePacket};
-use crate::each::Each;
-use crate::frames::Order;
+use crate::each::{Each, Order};
 use crate::host::Helpers;
 use crate::list::{Bursts, Entry, List, Options};
 use crate::lower;
@@ -195,7 +194,7 @@ impl ListCompiler<'_> {
         let finish = Finish::Block(each.decided);
         let inputs = Inputs { packet: each.item, host, cells, memory };
         self.body(asm, inputs, (number, list), finish)?;
-        each.end(asm, decisions, false);
+        each.end(asm, decisions, Order::Any);
         Ok(())
     }
 

@@ -5,6 +5,15 @@
 use crate::asm::{Asm, Block, Is, Value, Width};
 use crate::outcome;
 
+/// What becomes of things after one that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// It decides on them: what becomes of that one makes no difference to them.
+    Any,
+    /// It leaves them, since that one may change sets in which they are looked up.
+    OneAfterTheOther,
+}
+
 /// The loop, while its body is made.
 pub(crate) struct Each {
     head: Block,
@@ -39,14 +48,14 @@ impl Each {
 
     /// Ends it: the decision, of eight bytes, goes to its place among `decisions`, and the next one
     /// follows, or, with `only_drops`, only after one that ends there, whatever follows from it.
-    pub(crate) fn end(self, asm: &mut Asm<'_>, decisions: Value, only_drops: bool) {
+    pub(crate) fn end(self, asm: &mut Asm<'_>, decisions: Value, order: Order) {
         asm.at(self.decided);
         let offset = asm.shift_left(self.index, 3);
         let place = asm.add(decisions, offset);
         asm.store(self.decision, place, 0);
         let one = asm.long(1);
         let next = asm.add(self.index, one);
-        if only_drops {
+        if order == Order::OneAfterTheOther {
             let (on, stop) = (asm.block(), asm.cold_block());
             let kind = asm.and_number(self.decision, outcome::KIND);
             let drop = asm.is_number(kind, Is::Equal, outcome::DROP);

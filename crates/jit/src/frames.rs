@@ -17,7 +17,7 @@ use penstock_wire::{ethernet, ipv4, ipv6, protocol, vlan};
 use crate::CompileError;
 use crate::asm::{Asm, Block, Function, Is, Session, Value, Width};
 use crate::compile::{ETH_P_IP, ETH_P_IPV6, ListCompiler};
-use crate::each::Each;
+use crate::each::{Each, Order};
 use crate::list::{Entry, List};
 use crate::lowering_ctx::{Finish, Header, Inputs, Known, LoweringCtx, Window, Windows};
 use crate::outcome::{ACCEPTED, UNUSUAL};
@@ -31,15 +31,6 @@ const TYPE: usize = ethernet::LEN - 2;
 /// An ethertype as it stands in a frame, as code reads it.
 fn on_wire(ethertype: u16) -> u64 {
     u16::from_ne_bytes(ethertype.to_be_bytes()).into()
-}
-
-/// What code for frames does with those after one that goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// It decides on them: what becomes of that one makes no difference to them.
-    Any,
-    /// It leaves them, since that one may change sets in which they are looked up.
-    OneAfterTheOther,
 }
 
 /// A function of frames, and the sets that packets change in which it looks.
@@ -113,7 +104,7 @@ impl ListCompiler<'_> {
             asm.at(unusual);
             let left = asm.long(UNUSUAL);
             asm.jump_with(each.decided, left);
-            each.end(asm, decisions, order == Order::OneAfterTheOther);
+            each.end(asm, decisions, order);
             Ok((calls, sets))
         })??;
         // None of them may be called without a host.

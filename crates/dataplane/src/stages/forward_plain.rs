@@ -116,8 +116,8 @@ impl<'a, S: Sink> Worker<'a, S> {
         counters.transmitted += forwarded;
     }
 
-    /// Where a plain packet to a usual destination goes, if that is known. `alike` are all packets of
-    /// a route over a gateway, `last` is the wire of the packet before it.
+    /// Where a plain packet to a usual destination goes, if that is known. `alike` are all packets
+    /// of a route over a gateway, `last` is the wire of the packet before it.
     #[inline(always)]
     fn plain_next_hop(
         &self,

@@ -26,8 +26,8 @@ pub(crate) struct ParsedHeaders {
 }
 
 impl ParsedHeaders {
-    /// Reads a frame of IPv4. `false` if it is none for the fast path: addressed to another host, not plain
-    /// ([`PlainFrame`]), or with a wrong checksum in its header.
+    /// Reads a frame of IPv4. `false` if it is none for the fast path: addressed to another host,
+    /// not plain ([`PlainFrame`]), or with a wrong checksum in its header.
     #[inline(always)]
     pub(crate) fn read(&mut self, frame: &Frame<'_>, fast_path: &FastPath<'_>) -> bool {
         let plain = PlainFrame::read(frame.bytes)
