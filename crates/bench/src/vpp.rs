@@ -3,9 +3,9 @@
 //! Ours beside a VPP that is given, by turns, with the same frames, networks and numbers of flows.
 //!
 //! VPP's packet generator replays a capture of the frames on its only thread, in vectors of 256. A
-//! figure of VPP is the time of its nodes for a packet, as `show runtime time` has it, without those
-//! of the generator and of the device that sends; VPP prints three digits. Ours includes the frame's
-//! copy into and out of the packet path.
+//! figure of VPP is the time of its nodes for a packet, as `show runtime time` has it, without
+//! those of the generator and of the device that sends; VPP prints three digits. Ours includes the
+//! frame's copy into and out of the packet path.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
@@ -167,6 +167,8 @@ struct Vpp {
     said: BufReader<UnixStream>,
     task: Task,
     directory: Directory,
+    /// What names of its shared memory begin with.
+    segment: String,
     _large_pages: Rc<LargePages>,
 }
 
@@ -176,12 +178,12 @@ impl Vpp {
         let (commands, its) = UnixStream::pair().map_err(|e| e.to_string())?;
         commands.set_read_timeout(Some(PATIENCE)).map_err(|e| e.to_string())?;
         let at = |file: &str| directory.0.join(file).display().to_string();
-        let name = format!("penstock-{}-{}", task.name, std::process::id());
+        let segment = format!("penstock-{}-{}", task.name, std::process::id());
         let mut command = Command::new(program);
         command
             .args(["unix", "{", "nodaemon", "interactive", "nobanner", "nosyslog"])
             .args(["cli-line-mode", "cli-no-pager", "runtime-dir", &at("run"), "}"])
-            .args(["api-segment", "{", "prefix", &name, "}"])
+            .args(["api-segment", "{", "prefix", &segment, "}"])
             .args(["statseg", "{", "size", "2G", "socket-name", &at("stats.sock"), "}"])
             .args(["memory", "{", "main-heap-size", "3G", "}"])
             .args(["acl-plugin", "{", "connection", "count", "max", "2000000", "}"])
@@ -192,7 +194,7 @@ impl Vpp {
         let child = command.spawn().map_err(|e| format!("{}: {e}", program.display()))?;
         let said = BufReader::new(commands.try_clone().map_err(|e| e.to_string())?);
         let _large_pages = large_pages.clone();
-        let mut this = Vpp { child, commands, said, task, directory, _large_pages };
+        let mut this = Vpp { child, commands, said, task, directory, segment, _large_pages };
         this.prepare()?;
         Ok(this)
     }
@@ -288,6 +290,9 @@ impl Drop for Vpp {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        for what in ["global_vm", "vpe-api"] {
+            let _ = std::fs::remove_file(format!("/dev/shm/{}-{what}", self.segment));
+        }
     }
 }
 
@@ -439,4 +444,37 @@ pub(crate) fn variants(program: &Path, scale: Scale) -> Result<Vec<Variant>, Str
     let ciphers = [("fast-1400", "vpp-esp-1400"), ("fast-in-1400", "vpp-esp-in-1400")];
     all.extend(ours("esp", esp::variants(), &ciphers));
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_vpp_prints_is_read() {
+        let streams = "Name               Enabled        Count     Parameters\n\
+                       frames               No           1000      limit 1000, rate 0.00e0 pps\n";
+        assert_eq!(generated(streams), Some(1000));
+        assert_eq!(generated("no streams currently defined\n"), None);
+        let runtime = [
+            "Time .4, 10.000000 sec internal node vector rate 250.00 loops/sec 141780.28",
+            "       Name        State   Calls  Vectors  Suspends  Packet-Time  Vectors/Call",
+            "api-rx-from-ring \"any wait\"    0        0         1       1.27e6          0.00",
+            "ethernet-input     active      4     1000         0        2.5e0        250.00",
+            "ip4-lookup         active      4     1000         0       1.00e1        250.00",
+            "pg-input         disabled      9     1000         0       9.00e2        111.11",
+            "pg1-tx             active      4     1000         0       8.00e0        250.00",
+        ];
+        let runtime = runtime.join("\n");
+        assert_eq!(nodes(&runtime, "pg1"), (12_500.0, 1000));
+    }
+
+    #[test]
+    fn routes_are_those_of_penstock() {
+        let lines = "neigh add 198.19.1.0 lladdr 02:00:00:01:00:00 dev wan\n\
+                     route add 203.0.113.0/24 via 198.19.1.0\n";
+        let commands = "ip neighbor pg1 198.19.1.0 02:00:00:01:00:00\n\
+                        ip route add 203.0.113.0/24 via 198.19.1.0 pg1\n";
+        assert_eq!(routes(lines), commands);
+    }
 }
