@@ -3,7 +3,7 @@
 //! What packets of an attached ruleset are told of: logs and traces, against those of nf_tables and
 //! of a dataplane with the same ruleset.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use crate::net::{Net, Reading};
@@ -64,13 +64,21 @@ fn same(about: &str, found: &[String], wanted: &[String]) {
     );
 }
 
-/// Numbers of traces in the order in which they appear.
+/// Numbers of traces in the order in which they appear, but for those of datagrams to [`END`]: the
+/// first and the last may be told in part.
 fn numbered(lines: &[String]) -> Vec<String> {
+    let words = |line: &String| {
+        let (id, rest) = line.strip_prefix("trace id ")?.split_once(' ')?;
+        Some((id.to_owned(), rest.to_owned()))
+    };
+    let end = format!("udp dport {END} ");
+    let ends = lines.iter().filter(|line| line.contains(&end)).filter_map(words);
+    let ends: HashSet<_> = ends.map(|(id, _)| id).collect();
     let mut numbers = HashMap::new();
     let number = |line: &String| {
-        let (id, rest) = line.strip_prefix("trace id ")?.split_once(' ')?;
+        let (id, rest) = words(line).filter(|(id, _)| !ends.contains(id))?;
         let next = numbers.len();
-        let number = *numbers.entry(id.to_owned()).or_insert(next);
+        let number = *numbers.entry(id).or_insert(next);
         // What the sender chooses.
         let fixed = rest.split(' ').scan("", |before, word| {
             let chosen = matches!(*before, "id" | "flowlabel") || before.starts_with("@nh,");
@@ -145,7 +153,7 @@ const TRACED: [(&str, &str); 3] = [
     ),
 ];
 
-/// What a monitor of traces prints while packets pass.
+/// What a monitor of traces prints while packets pass: between datagrams to [`END`].
 fn traced(net: &Net, monitor: &str, name: &str) -> (String, Vec<String>) {
     let file = net.directory.join(name);
     let monitor: Reading = net.spawn_in_file(&net.r, &format!("stdbuf -oL {monitor}"), &file);
@@ -154,7 +162,6 @@ fn traced(net: &Net, monitor: &str, name: &str) -> (String, Vec<String>) {
         net.run(&net.a, &send("198.18.1.2", END, 9));
         std::fs::read_to_string(&file).unwrap().contains("trace id")
     });
-    std::fs::File::options().write(true).open(&file).unwrap().set_len(0).unwrap();
     let answers = traffic(net);
     net.run(&net.a, &send("198.18.1.2", END, 77));
     let lines = lines_of(net, &file, "udp length 85");
