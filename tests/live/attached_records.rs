@@ -187,7 +187,7 @@ fn an_attached_ruleset_is_traced_as_by_nf_tables() {
         net.detach();
         assert_eq!(attached, answers, "{about}");
         let (ours, of_kernel) = (numbered(&ours), numbered(&of_kernel));
-        assert!(of_kernel.len() > 10, "{about}: {of_kernel:#?}");
+        assert!(of_kernel.len() >= 10, "{about}: {of_kernel:#?}");
         same(about, &ours, &of_kernel);
     }
 }
