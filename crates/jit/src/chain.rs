@@ -46,6 +46,35 @@ const STEPS: u64 = 128;
 /// A chain with a lookup and more operations than this, but for those that tables stand for, is
 /// always left to the interpreter: code would take too long to make.
 const OPERATIONS: usize = 1 << 16;
+/// How rules become code together.
+#[derive(Clone, Copy)]
+enum Together {
+    /// One by itself.
+    Alone,
+    /// The operation that all begin with runs once.
+    Shared,
+    /// The constant that a word is compared with is searched for.
+    Searched,
+    /// It is looked up in a table.
+    LookedUp,
+}
+
+/// What code for rules costs.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    /// Operations that code is made for.
+    operations: usize,
+    /// Comparisons that a packet passes at most, about.
+    steps: u64,
+}
+
+impl Cost {
+    /// Whether it is worth it where the interpreter has a lookup.
+    fn is_low(self) -> bool {
+        self.operations <= OPERATIONS && self.steps <= STEPS
+    }
+}
+
 /// Chains within chains in one function at most.
 const NESTED: u32 = 6;
 
@@ -229,35 +258,34 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         }
         let lookup = self.program.image.chain(chain).and_then(|c| c.lookup.as_ref());
         let has_lookup = lookup.is_some_and(|lookup| lookup.finder().is_some());
-        let is =
-            has_lookup && (self.operations(rules, 0) > OPERATIONS || self.steps(rules, 0) > STEPS);
+        let is = has_lookup && !self.cost(rules, 0).is_low();
         self.program.looked_up.insert(chain, is);
         is
     }
 
-    /// How many operations code is made for; counts no further than [`OPERATIONS`] asks for.
-    fn operations(&mut self, rules: &[u32], done: usize) -> usize {
-        let mut operations = 0;
-        let mut rest = rules;
-        while let Some((&first, others)) = rest.split_first() {
-            if operations > OPERATIONS {
-                break;
-            }
-            let shared = self.sharing(first, others, done);
-            let searched = self.searching(rest, done, &Registers::default());
-            let (these, remaining) = rest.split_at(shared.max(searched));
-            operations += if searched > shared {
-                let left = |chains: &Self, rule: &u32| chains.ops(*rule).len() - done;
-                let table = self.is_table(these, done);
-                if table { 1 } else { these.iter().map(|rule| left(self, rule)).sum() }
-            } else if shared > 1 {
-                1 + self.operations(these, done + 1)
-            } else {
-                self.ops(first).len() - done
-            };
-            rest = remaining;
+    /// The next rules that become code together, how they do, and those after them.
+    fn together<'r>(
+        &mut self,
+        rules: &'r [u32],
+        done: usize,
+        registers: &Registers,
+    ) -> Option<(Together, &'r [u32], &'r [u32])> {
+        let (&first, others) = rules.split_first()?;
+        if self.ctx.profile.is_some() {
+            let (these, remaining) = rules.split_at(1);
+            return Some((Together::Alone, these, remaining));
         }
-        operations
+        let shared = self.sharing(first, others, done);
+        let searched = self.searching(rules, done, registers);
+        let (these, remaining) = rules.split_at(shared.max(searched));
+        let together = if searched > shared {
+            if self.is_table(these, done) { Together::LookedUp } else { Together::Searched }
+        } else if shared > 1 {
+            Together::Shared
+        } else {
+            Together::Alone
+        };
+        Some((together, these, remaining))
     }
 
     /// Whether rules that compare the same word with a constant each are looked up in a table: they
@@ -284,28 +312,31 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
         }
     }
 
-    /// How many comparisons a packet passes at most, about; counts no further than [`STEPS`] asks
-    /// for.
-    fn steps(&mut self, rules: &[u32], done: usize) -> u64 {
-        let mut steps = 0;
+    /// The cost of code for rules; counts no further than it is low.
+    fn cost(&mut self, rules: &[u32], done: usize) -> Cost {
+        let mut cost = Cost::default();
         let mut rest = rules;
-        while let Some((&first, others)) = rest.split_first() {
-            if steps > STEPS {
-                break;
-            }
-            let shared = self.sharing(first, others, done);
-            let searched = self.searching(rest, done, &Registers::default());
-            let (these, remaining) = rest.split_at(shared.max(searched));
-            steps += if searched > shared {
-                1 + if self.is_table(these, done) { 1 } else { u64::from(searched.ilog2()) }
-            } else if shared > 1 {
-                1 + self.steps(these, done + 1)
-            } else {
-                1
+        while cost.is_low()
+            && let Some((together, these, remaining)) =
+                self.together(rest, done, &Registers::default())
+        {
+            let all = |chains: &Self| {
+                these.iter().map(|rule| chains.ops(*rule).len() - done).sum::<usize>()
             };
+            let (operations, steps) = match together {
+                Together::Alone => (all(self), 1),
+                Together::Shared => {
+                    let others = self.cost(these, done + 1);
+                    (1 + others.operations, 1 + others.steps)
+                }
+                Together::Searched => (all(self), 1 + u64::from(these.len().ilog2())),
+                Together::LookedUp => (1, 2),
+            };
+            cost.operations += operations;
+            cost.steps += steps;
             rest = remaining;
         }
-        steps
+        cost
     }
 
     fn ops(&self, rule: u32) -> &'i [Op] {
@@ -335,22 +366,15 @@ impl<'p, 'f, 'a, 'i> Chains<'p, 'f, 'a, 'i> {
     ) {
         let outer = self.ctx.way_out.take();
         let mut rest = rules;
-        while let Some((&first, others)) = rest.split_first() {
-            let (shared, searched) = if self.ctx.profile.is_some() {
-                (1, 0)
-            } else {
-                (self.sharing(first, others, done), self.searching(rest, done, registers))
-            };
-            let (these, remaining) = rest.split_at(shared.max(searched));
+        while let Some((together, these, remaining)) = self.together(rest, done, registers) {
             let after = if remaining.is_empty() { next } else { self.ctx.asm.block() };
-            if searched > shared && self.is_table(these, done) {
-                self.look_up(place, these, done, registers, after);
-            } else if searched > shared {
-                self.search(place, these, done, registers, after);
-            } else if shared > 1 {
-                self.share(place, these, done, registers, after);
-            } else {
-                self.rule(place, first, done, registers, after);
+            match together {
+                Together::LookedUp => self.look_up(place, these, done, registers, after),
+                Together::Searched => self.search(place, these, done, registers, after),
+                Together::Shared => self.share(place, these, done, registers, after),
+                Together::Alone => {
+                    these.iter().for_each(|rule| self.rule(place, *rule, done, registers, after));
+                }
             }
             // What was learnt before the first way out is known where that leads as well.
             if let Some(mark) = self.ctx.way_out.take() {

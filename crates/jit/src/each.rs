@@ -47,7 +47,7 @@ impl Each {
     }
 
     /// Ends it: the decision, of eight bytes, goes to its place among `decisions`, and the next one
-    /// follows, or, with `only_drops`, only after one that ends there, whatever follows from it.
+    /// follows, with [`Order::OneAfterTheOther`] only after a drop.
     pub(crate) fn end(self, asm: &mut Asm<'_>, decisions: Value, order: Order) {
         asm.at(self.decided);
         let offset = asm.shift_left(self.index, 3);

@@ -2,10 +2,9 @@
 
 //! Where the parts of a [`Packet`] are in memory, for code that is generated at run time.
 //!
-//! All are offsets in bytes from the start of a `Packet`, except those of a
-//! [`Frame`].
-//! What is there has the type that its constant names. Generated code only reads them, except
-//! [`MARK`] and [`PRIORITY`].
+//! All are offsets in bytes from the start of a `Packet`, except those of a [`Frame`]. What is there
+//! has the type that its constant names. Generated code only reads them, except [`MARK`] and
+//! [`PRIORITY`].
 
 use std::mem::{self, offset_of};
 use std::ptr;
