@@ -61,22 +61,22 @@ set sfdp services tenant 1 sfdp-l4-lifecycle ip4-lookup reverse
 set sfdp interface-input pg0 tenant 1
 ";
 
-/// The networks of `penstock bench encap`.
-const TUNNEL_OUT: &str = "\
+/// The network of `penstock bench encap`.
+const TUNNELS: &str = "\
 set interface ip address pg0 198.18.0.1/24
 set interface ip address pg1 198.19.200.1/24
 ip neighbor pg0 198.18.0.7 02:00:00:00:00:a7
 ip neighbor pg1 198.19.200.7 02:00:00:00:00:b7
+";
+/// Servers in an IPIP tunnel to their router.
+const TO_SERVERS: &str = "\
 create ipip tunnel src 198.19.200.1 dst 198.19.200.7
 set interface unnumbered ipip0 use pg1
 set interface state ipip0 up
 ip route add 198.19.0.0/24 via ipip0
 ";
-const TUNNEL_IN: &str = "\
-set interface ip address pg0 198.18.0.1/24
-set interface ip address pg1 198.19.200.1/24
-ip neighbor pg0 198.18.0.7 02:00:00:00:00:a7
-ip neighbor pg1 198.19.200.7 02:00:00:00:00:b7
+/// Clients in an IPIP tunnel to their router.
+const FROM_CLIENTS: &str = "\
 create ipip tunnel src 198.18.0.1 dst 198.18.0.7
 set interface unnumbered ipip0 use pg0
 set interface state ipip0 up
@@ -395,19 +395,19 @@ fn tasks(scale: Scale) -> Vec<Task> {
         let frames = frames_to(&table.destinations(scale.count(destinations)), false);
         all.push(task(name, &routes(&table.lines), &frames));
     }
-    let tunnel = |name, commands: &str, frames: &[Vec<u8>], devices| Task {
+    let tunnel = |name, commands: &[&str], frames: &[Vec<u8>], devices| Task {
         name,
-        commands: commands.into(),
+        commands: commands.concat(),
         frames: frames.to_vec(),
         devices,
         forget: None,
     };
     let inside: Vec<_> = many.iter().map(|frame| encap::in_ipip(frame)).collect();
     let back = ["pg1", "pg0"];
-    all.push(tunnel("vpp-ipip-out", TUNNEL_OUT, &many, through));
-    all.push(tunnel("vpp-ipip-in", TUNNEL_IN, &inside, through));
-    all.push(tunnel("vpp-esp-1400", ESP, &esp::outgoing(), through));
-    all.push(tunnel("vpp-esp-in-1400", ESP, &esp::incoming(), back));
+    all.push(tunnel("vpp-ipip-out", &[TUNNELS, TO_SERVERS], &many, through));
+    all.push(tunnel("vpp-ipip-in", &[TUNNELS, FROM_CLIENTS], &inside, through));
+    all.push(tunnel("vpp-esp-1400", &[ESP], &esp::outgoing(), through));
+    all.push(tunnel("vpp-esp-in-1400", &[ESP], &esp::incoming(), back));
     all
 }
 

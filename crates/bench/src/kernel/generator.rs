@@ -78,14 +78,47 @@ fn redirect(asm: &mut Asm, devices: &Arc<Map>) {
 
 /// Makes the frame's headers readable from R2.
 fn headers(asm: &mut Asm) {
+    readable(asm, HEADERS);
+}
+
+/// Makes so many bytes of the frame readable from R2.
+fn readable(asm: &mut Asm, bytes: i32) {
     let there = asm.label();
     asm.load(Width::W, R2, R1, 0);
     asm.load(Width::W, R3, R1, 4);
     asm.mov(R4, R2);
-    asm.alu(Alu::Add, R4, HEADERS);
+    asm.alu(Alu::Add, R4, bytes);
     asm.jump_if(Cond::Le, R4, R3, there);
     asm.exit_with(xdp::DROP);
     asm.bind(there);
+}
+
+/// A map with one value.
+fn value(name: &'static str, size: u32) -> MapSpec {
+    MapSpec { name, kind: MapKind::Array, key: 4, value: size, entries: 1 }
+}
+
+/// Puts the number of the frame into R4, which begins anew after so many.
+fn in_turn(asm: &mut Asm, count: i32) {
+    let turn = Arc::new(Map::new(value("bench_turn", 8)));
+    let on = asm.label();
+    asm.map_value(R5, &turn, 0);
+    asm.load(Width::D, R4, R5, 0);
+    asm.alu(Alu::Add, R4, 1);
+    asm.jump_if(Cond::Lt, R4, count, on);
+    asm.mov(R4, 0);
+    asm.bind(on);
+    asm.store(Width::D, R5, 0, R4);
+}
+
+/// Puts the address of a row into R5, by the frame's number among all rows of so many bytes.
+fn row(asm: &mut Asm, rows: Vec<u8>, bytes: i32) {
+    in_turn(asm, rows.len() as i32 / bytes);
+    let spec = value("bench_headers", rows.len() as u32);
+    let rows = Arc::new(Map::with_contents(spec, vec![(vec![0; 4], rows)]));
+    asm.map_value(R5, &rows, 0);
+    asm.alu(Alu::Mul, R4, bytes);
+    asm.alu(Alu::Add, R5, R4);
 }
 
 /// Writes the headers of a frame to R2.
@@ -136,17 +169,7 @@ impl Generator {
             write_headers(&mut asm, &frame);
         }
         if flows > 1 && frames == Frames::Change {
-            let spec =
-                MapSpec { name: "bench_turn", kind: MapKind::Array, key: 4, value: 8, entries: 1 };
-            let turn = Arc::new(Map::new(spec));
-            let on = asm.label();
-            asm.map_value(R5, &turn, 0);
-            asm.load(Width::D, R4, R5, 0);
-            asm.alu(Alu::Add, R4, 1);
-            asm.jump_if(Cond::Lt, R4, i32::from(flows), on);
-            asm.mov(R4, 0);
-            asm.bind(on);
-            asm.store(Width::D, R5, 0, R4);
+            in_turn(&mut asm, flows.into());
             asm.alu(Alu::Add, R4, i32::from(FIRST_PORT));
             asm.swap(R4, 16);
             asm.store(Width::H, R2, at, R4);
@@ -171,24 +194,10 @@ impl Generator {
             rows.extend(header.destination_port.to_be_bytes());
             rows.extend(u32::from(header.protocol).to_ne_bytes());
         }
-        let array = |name, value| MapSpec { name, kind: MapKind::Array, key: 4, value, entries: 1 };
-        let turn = Arc::new(Map::new(array("bench_turn", 8)));
-        let spec = array("bench_headers", rows.len() as u32);
-        let rows = Arc::new(Map::with_contents(spec, vec![(vec![0; 4], rows)]));
         let mut asm = Asm::new();
-        let on = asm.label();
         headers(&mut asm);
         write_headers(&mut asm, &frame);
-        asm.map_value(R5, &turn, 0);
-        asm.load(Width::D, R4, R5, 0);
-        asm.alu(Alu::Add, R4, 1);
-        asm.jump_if(Cond::Lt, R4, headers_of.len() as i32, on);
-        asm.mov(R4, 0);
-        asm.bind(on);
-        asm.store(Width::D, R5, 0, R4);
-        asm.map_value(R5, &rows, 0);
-        asm.alu(Alu::Mul, R4, HEADER);
-        asm.alu(Alu::Add, R5, R4);
+        row(&mut asm, rows, HEADER);
         // Addresses, as they do not lie at a multiple of eight, in fours; then ports.
         for (from, to) in [(0, SOURCE - 2), (4, SOURCE + 2), (8, SPORT)] {
             asm.load(Width::W, R4, R5, from);
@@ -212,29 +221,9 @@ impl Generator {
         let changed = frame.len().min(64) / 8 * 8;
         let rows = frames.iter().flat_map(|frame| &frame[..changed]).copied().collect::<Vec<_>>();
         let devices = only(lab, device)?;
-        let array = |name, value| MapSpec { name, kind: MapKind::Array, key: 4, value, entries: 1 };
-        let turn = Arc::new(Map::new(array("bench_turn", 8)));
-        let spec = array("bench_headers", rows.len() as u32);
-        let rows = Arc::new(Map::with_contents(spec, vec![(vec![0; 4], rows)]));
         let mut asm = Asm::new();
-        let (on, there) = (asm.label(), asm.label());
-        asm.load(Width::W, R2, R1, 0);
-        asm.load(Width::W, R3, R1, 4);
-        asm.mov(R4, R2);
-        asm.alu(Alu::Add, R4, changed as i32);
-        asm.jump_if(Cond::Le, R4, R3, there);
-        asm.exit_with(xdp::DROP);
-        asm.bind(there);
-        asm.map_value(R5, &turn, 0);
-        asm.load(Width::D, R4, R5, 0);
-        asm.alu(Alu::Add, R4, 1);
-        asm.jump_if(Cond::Lt, R4, frames.len() as i32, on);
-        asm.mov(R4, 0);
-        asm.bind(on);
-        asm.store(Width::D, R5, 0, R4);
-        asm.map_value(R5, &rows, 0);
-        asm.alu(Alu::Mul, R4, changed as i32);
-        asm.alu(Alu::Add, R5, R4);
+        readable(&mut asm, changed as i32);
+        row(&mut asm, rows, changed as i32);
         for at in (0..changed as i16).step_by(8) {
             asm.load(Width::D, R4, R5, at);
             asm.store(Width::D, R2, at, R4);
@@ -251,11 +240,8 @@ impl Generator {
         let udp = Udp::new(FIRST_PORT, OPEN).checksum(0);
         let frame =
             (Ethernet::new(Mac(lab::FRONT), Mac(lab::R0)) / ip / udp / payload([0; 18])).build();
-        let spec =
-            MapSpec { name: "bench_turn", kind: MapKind::Array, key: 4, value: 8, entries: 1 };
-        let turn = Arc::new(Map::new(spec));
         let mut asm = Asm::new();
-        let (on, known) = (asm.label(), asm.label());
+        let known = asm.label();
         asm.mov(R6, R1);
         // Few frames are of strangers, or few are not.
         let (every, strange) = match visitors {
@@ -268,13 +254,7 @@ impl Generator {
         asm.mov(R1, R6);
         headers(&mut asm);
         write_headers(&mut asm, &frame);
-        asm.map_value(R5, &turn, 0);
-        asm.load(Width::D, R4, R5, 0);
-        asm.alu(Alu::Add, R4, 1);
-        asm.jump_if(Cond::Lt, R4, i32::from(flows), on);
-        asm.mov(R4, 0);
-        asm.bind(on);
-        asm.store(Width::D, R5, 0, R4);
+        in_turn(&mut asm, flows.into());
         asm.mov(R3, R4);
         asm.alu(Alu::Add, R4, i32::from(FIRST_PORT));
         asm.swap(R4, 16);
