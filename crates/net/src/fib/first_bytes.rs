@@ -136,19 +136,23 @@ impl<K: Key> Fib<K> {
         }
     }
 
-    /// The number of the route of one address that the trie has to be asked of.
-    #[inline(never)]
+    /// The number of the route of one address that the trie has to be asked of. The node of the
+    /// longest prefixes is asked first.
+    #[inline(always)]
     fn deep_number(&self, address: K) -> RouteNumber {
-        let mut number = RouteNumber::NO_ROUTE;
-        let mut next = Some(&*self.root);
-        while let Some(node) = next {
-            let here = node.range(address.byte(node.depth)).number;
-            if here != RouteNumber::NO_ROUTE {
-                number = here;
-            }
-            next = node.towards(address);
+        /// Nodes on the way to an address: one for each of its bytes at most.
+        const MOST: usize = u128::BITS as usize / 8;
+        let mut way = [&*self.root; MOST];
+        let mut last = 0;
+        while let Some(node) = way[last].towards(address)
+            && last < MOST - 1
+        {
+            last += 1;
+            way[last] = node;
         }
-        number
+        let numbers =
+            way[..=last].iter().rev().map(|node| node.range(address.byte(node.depth)).number);
+        numbers.into_iter().find(|number| *number != RouteNumber::NO_ROUTE).unwrap_or_default()
     }
 
     /// [`Fib::number`] of each address.
